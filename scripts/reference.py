@@ -126,8 +126,10 @@ def index_page() -> str:
         + table(("option", "what it does"), [(format_flags(o), format_option_help(o)) for o in COMMON_OPTIONS])
     )
     parts.append(
-        "## More\n\n- [settings](settings.md): all settings\n- [hooks](hooks.md): the functions of a plugin\n"
-        "- [Fleet](fleet.md): the Python API\n- [JSON schemas](schemas.md): the JSON that mngr reads and writes\n- [topics](topics.md): addresses, exit codes, filters, formats, states\n"
+        "## More\n\n- [settings](settings.md): all settings\n- [hooks](hooks.md): the functions that a plugin can "
+        "implement\n"
+        "- [Fleet](fleet.md): the Python API\n- [JSON schemas](schemas.md): the format of the JSON data that mngr "
+        "reads and writes\n- [topics](topics.md): addresses, exit codes, filters, formats, states\n"
     )
     return "\n".join(parts)
 
@@ -237,7 +239,8 @@ def schema_pages() -> dict[str, str]:
     parts = [
         MADE,
         "# JSON schemas\n",
-        "These schemas describe the JSON that mngr reads and writes. New versions may add fields, except to `result.json`.\n",
+        "These schemas describe the format of the JSON data that mngr reads and writes. New versions may add fields, "
+        "except to `result.json`.\n",
     ]
     for name, schema in schemas.items():
         rows = [

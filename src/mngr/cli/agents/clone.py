@@ -15,23 +15,23 @@ COMMAND = CommandSpec(
     name="clone",
     summary=COMMANDS["clone"][1],
     description=(
-        "The clone has the same files, also uncommitted ones, and the same conversation, variables and labels. "
-        "It works on its own branch mngr/NEW, which starts at the same commit. "
-        "The project's set-up runs again, and creates the ignored files."
+        "The new agent gets a copy of all files, including uncommitted files, and the same conversation, environment "
+        "variables and labels. It works on its own branch mngr/NEW, which starts at the same commit. mngr does not "
+        "copy ignored files. It runs the project's set-up command again, which creates them."
     ),
     arguments=(
         Argument(name="AGENT", help="The name or id of the agent to copy", complete="agents"),
         Argument(
             name="NEW",
-            help="The name of the clone, NAME@HOST, or @HOST for another host (default: AGENT-2, AGENT-3, …)",
+            help="The new agent's name; NAME@HOST or @HOST creates it on another host (default: AGENT-2, AGENT-3, …)",
             required=False,
         ),
     ),
-    options=(Option(flags=("--start",), default=True, help="Start the clone"),),
+    options=(Option(flags=("--start",), default=True, help="Start the new agent"),),
     examples=(
         ("mngr clone foo foo-b", "Try a second solution from foo's current state"),
-        ("mngr clone foo foo-b@box", "Do the same on the ssh host box"),
-        ("mngr clone foo foo-b --no-start", "Copy the files and the conversation only"),
+        ("mngr clone foo foo-b@box", "Create the copy on the ssh host box"),
+        ("mngr clone foo foo-b --no-start", "Copy the files and the conversation, but do not start the new agent"),
     ),
 )
 

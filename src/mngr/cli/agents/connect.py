@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 CONNECT_COMMAND = Option(
     flags=("--connect-command",),
     metavar="CMD",
-    help="Run the shell command CMD instead of attaching; CMD can use $MNGR_AGENT_NAME and $MNGR_WORK_DIR",
+    help="Run the shell command CMD instead of attaching to the agent; CMD can use the variables $MNGR_AGENT_NAME and "
+    "$MNGR_WORK_DIR",
 )
 COMMAND = CommandSpec(
     name="connect",
     summary=COMMANDS["connect"][1],
     description=(
-        "Without NAME, mngr lets you choose an agent from a list. The status line shows the keys that detach; the agent keeps running. "
-        "To run your own command instead of attaching, use --connect-command or one of the settings "
-        "commands.connect.connect_command and commands.create.connect_command."
+        "Without NAME, mngr shows a list from which you choose an agent. The status line shows which keys detach your "
+        "terminal. The agent continues to run after you detach. To run your own command instead of attaching, use "
+        "--connect-command, or set commands.connect.connect_command or commands.create.connect_command."
     ),
     arguments=(
         Argument(
             name="NAME", help="An agent's name or id (default: choose from a list)", required=False, complete="agents"
         ),
     ),
-    options=(Option(flags=("--start",), help="Start the agent first if it is stopped"), CONNECT_COMMAND),
+    options=(Option(flags=("--start",), help="If the agent is stopped, start it before attaching"), CONNECT_COMMAND),
     examples=(
         ("mngr connect foo", "Attach to foo"),
         ("mngr connect", "Choose an agent from a list"),

@@ -37,9 +37,10 @@ COMMAND = CommandSpec(
     name="create",
     summary=COMMANDS["create"][1],
     description=(
-        "The agent works in its own git worktree on the new branch mngr/NAME, in a tmux session that mngr manages. "
-        "It gets only the environment variables that you give it. "
-        "Kinds are claude, codex, opencode, gemini, pi, aider, player, mechanic and command, and those that plugins add."
+        "The agent works in its own git worktree on the new branch mngr/NAME. Its program runs in a tmux session that "
+        "mngr manages. The agent gets a few standard environment variables such as PATH, and the variables that you "
+        "choose with options. The agent kinds are claude, codex, opencode, gemini, pi, aider, player, mechanic and "
+        "command. Plugins can add more kinds."
     ),
     arguments=(
         Argument(name="ADDRESS", help=AgentSpec._descriptions["address"].help, required=False),
@@ -52,7 +53,7 @@ COMMAND = CommandSpec(
             Option(
                 flags=("--message-file",),
                 metavar="FILE",
-                help="Send the text in FILE as the first message",
+                help="Send the content of FILE to the agent as its first message",
                 complete="files",
             ),
             _option("resume", "--resume", metavar="ID"),
@@ -63,7 +64,10 @@ COMMAND = CommandSpec(
                 complete="snapshots",
             ),
             _option("reuse", "--reuse"),
-            Option(flags=("--connect",), help="Attach to the agent when it runs (default: on if you use a terminal)"),
+            Option(
+                flags=("--connect",),
+                help="Attach your terminal to the agent after its start (default: on if you run mngr in a terminal)",
+            ),
             CONNECT_COMMAND,
         ),
         *place_below(
@@ -84,7 +88,8 @@ COMMAND = CommandSpec(
                 flags=("-t", "--template"),
                 metavar="NAME",
                 is_repeatable=True,
-                help="Use the options of [templates.NAME] in the settings; options on the command line replace or extend them",
+                help="Use the options in the section [templates.NAME] of the settings; options on the command line "
+                "override or extend these options",
                 complete="templates",
             ),
             _option("idle_timeout", "--idle-timeout", metavar="TIME"),
@@ -105,7 +110,8 @@ COMMAND = CommandSpec(
         ),
     ),
     trailing=Argument(
-        name="ARGS", help="Pass these arguments to the agent's program unchanged; without KIND, run them as the command"
+        name="ARGS",
+        help="The arguments that mngr passes to the agent's program; without KIND, the command that the agent runs",
     ),
     examples=(
         ("mngr create fix claude -m 'make the failing tests pass'", "Start Claude Code on the branch mngr/fix"),
@@ -114,11 +120,11 @@ COMMAND = CommandSpec(
         ("mngr create w --count 3 --label team=red -- sleep 1000", "Create three agents: w-1, w-2 and w-3"),
         (
             "mngr create foo --env-file .env -w logs='tail -f log' -- ./serve",
-            "Read variables from a file, and open a second window",
+            "Read environment variables from a file, and run a second command in another window",
         ),
         (
             "mngr create foo --sandbox --network allow=api.example.com:443 -- ./try.sh",
-            "Run a program that you do not trust, with access to one network host",
+            "Run a program that you do not trust; the program can use only one network host",
         ),
     ),
 )

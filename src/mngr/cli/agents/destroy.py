@@ -16,15 +16,19 @@ COMMAND = CommandSpec(
     name="destroy",
     summary=COMMANDS["destroy"][1],
     description=(
-        "mngr removes the agent's session, work dir and record. Commits, index, uncommitted and untracked files and the "
-        "conversation stay in the trash for 30 days (setting trash.keep), and mngr undestroy restores them. "
-        "Ignored files are deleted. The branch stays if it holds commits that no other branch has. "
-        "A directory that was used with --transfer none is not touched.\n"
-        "@HOST destroys all agents on a host, and then the host. "
-        "A host that was created for NAME@.PROVIDER is removed with its last agent."
+        "mngr ends the agent's tmux session and removes its work dir. The trash keeps the agent's commits, staged, "
+        "uncommitted and untracked files and conversation for 30 days (setting trash.keep). mngr undestroy restores "
+        "them. mngr deletes ignored files. It keeps the agent's branch if the branch has commits that no other branch "
+        "has. It does not change a directory that an agent uses with --transfer none.\n"
+        "With @HOST, mngr destroys all agents on the host and then the host. If mngr create NAME@.PROVIDER created a "
+        "host, mngr removes this host together with its last agent."
     ),
     arguments=(TARGETS_ARGUMENT,),
-    options=(Option(flags=("--force",), help="Also destroy agents that are running or whose record is damaged"),),
+    options=(
+        Option(
+            flags=("--force",), help="Also destroy an agent that is running or whose record in mngr's home is damaged"
+        ),
+    ),
     examples=(
         ("mngr destroy foo", "Move foo to the trash"),
         ("mngr list --ids --state DONE | mngr destroy -", "Move all finished agents to the trash"),

@@ -22,12 +22,13 @@ COMMAND = CommandSpec(
     name="exec",
     summary=COMMANDS["exec"][1],
     description=(
-        "The command runs with the agent's environment. With one agent, the command uses your standard input and output, "
-        "and mngr returns its exit code. With several agents, mngr prints the output agent by agent, "
-        "and the exit code is 0 or 4. mngr never runs a command twice."
+        "The command runs with the agent's environment variables. If you name one agent, the command uses your "
+        "standard input and output, and mngr exits with the command's exit code. If you name several agents, mngr "
+        "prints the output of each agent separately. In this case, the exit code is 0 if all commands succeeded, and "
+        "4 if a command failed. mngr runs the command only once for each agent, even if the connection is lost."
     ),
     arguments=(NAMES_ARGUMENT,),
-    trailing=Argument(name="CMD", help="Run this command for each agent"),
+    trailing=Argument(name="CMD", help="The command that mngr runs in the work dir of each agent"),
     examples=(
         ("mngr exec foo -- git log --oneline -3", "Show foo's latest commits"),
         ("mngr exec foo bar -- make test", "Run the tests in two work dirs at the same time"),

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="label",
     summary=COMMANDS["label"][1],
-    description="A word with = sets a label, and a word that ends in - removes a label. All other words name agents.",
+    description="An argument K=V sets the label K to V, and an argument K- removes the label K. All other arguments "
+    "are agents.",
     arguments=(
         Argument(
             name="NAME",
-            help="Agents, K=V to set a label, and K- to remove a label",
+            help="An agent's name or id, K=V to set a label, or K- to remove a label; - reads names from standard "
+            "input",
             is_repeatable=True,
             complete="agents",
         ),
     ),
     examples=(
-        ("mngr label foo team=red", "Set the label team of foo to red"),
+        ("mngr label foo team=red", "Set foo's label team to red"),
         ("mngr label foo bar team-", "Remove the label team from two agents"),
     ),
 )

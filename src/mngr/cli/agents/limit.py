@@ -21,34 +21,35 @@ COMMAND = CommandSpec(
     name="limit",
     summary=COMMANDS["limit"][1],
     description=(
-        "A stopped agent keeps everything, and you can start it again. "
-        "A host that mngr can start again stops with its last agent that has a limit. "
-        "Without options, mngr shows the limits.\n"
-        "You choose with --activity what keeps an agent from being idle:\n"
-        "  output   its terminal shows something new (the default)\n"
-        "  input    you type a key or send a message\n"
-        "  process  its processes use processor time"
+        "If an agent reaches a limit, mngr stops it and keeps its files and its conversation. You can start the agent "
+        "again. If no other agent with a limit runs on the host, mngr also stops the host, provided that mngr can "
+        "start this host again. Without options, mngr prints the agent's limits.\n"
+        "--activity chooses what counts as activity:\n"
+        "  output   the agent's terminal shows new text (default)\n"
+        "  input    you press a key or send a message to the agent\n"
+        "  process  the agent's processes use processor time"
     ),
     arguments=(NAMES_ARGUMENT,),
     options=(
         Option(
             flags=("--idle",),
             metavar="TIME",
-            help="Stop the agent after TIME without activity; none removes the limit (default: no change)",
+            help="Stop the agent after TIME without activity; --idle none removes this limit (default: no change)",
         ),
         Option(
             flags=("--lifetime",),
             metavar="TIME",
-            help="Stop the agent TIME after its creation; none removes the limit (default: no change)",
+            help="Stop the agent when TIME has passed since its creation; --lifetime none removes this limit "
+            "(default: no change)",
         ),
         make_field_option(AgentSpec, "activity", "--activity", metavar="WHAT").replace(
             help=f"{AgentSpec._descriptions['activity'].help} (default: no change)", default=None
         ),
     ),
     examples=(
-        ("mngr limit foo --idle 30m", "Stop foo after half an hour without activity"),
-        ("mngr limit foo --idle 2h --activity output,process", "Count a silent computation as activity"),
-        ("mngr limit foo --idle none", "Remove the limit"),
+        ("mngr limit foo --idle 30m", "Stop foo when it has had no activity for half an hour"),
+        ("mngr limit foo --idle 2h --activity output,process", "Treat a computation that prints nothing as activity"),
+        ("mngr limit foo --idle none", "Remove the idle limit of foo"),
     ),
 )
 

@@ -21,36 +21,41 @@ COMMAND = CommandSpec(
     name="message",
     summary=COMMANDS["message"][1],
     description=(
-        "mngr reads the message from -m, from --message-file, or from standard input. A last line end is dropped. "
-        "A message is delivered when the agent's own transcript or hook shows it. "
-        "A plain command cannot prove delivery; its proof is `sent`."
+        "mngr reads the message from -m, from --message-file or from standard input, and removes a line end at the "
+        "end of the text. A message is delivered when the coding agent has recorded it in its conversation or has "
+        "reported it to mngr. A plain command has no conversation, so mngr can only report that it has sent the "
+        "message (`sent`)."
     ),
     arguments=(NAMES_ARGUMENT,),
     options=(
         Option(flags=("-m", "--message"), metavar="TEXT", help="Send TEXT"),
-        Option(flags=("--message-file",), metavar="FILE", help="Send the text in FILE", complete="files"),
-        Option(flags=("--allow",), help="Grant the permission that the agent asks for, instead of sending a message"),
-        Option(flags=("--deny",), help="Refuse the permission that the agent asks for, instead of sending a message"),
-        Option(flags=("--start",), help="Before sending, start agents that are not running"),
-        Option(flags=("--wait",), help="Wait until the agent has finished the turn that the message starts"),
+        Option(flags=("--message-file",), metavar="FILE", help="Send the content of FILE", complete="files"),
+        Option(
+            flags=("--allow",), help="Instead of sending a message, grant the permission that the agent has asked for"
+        ),
+        Option(
+            flags=("--deny",), help="Instead of sending a message, refuse the permission that the agent has asked for"
+        ),
+        Option(flags=("--start",), help="If an agent is not running, start it before sending the message"),
+        Option(flags=("--wait",), help="Wait until the agent has answered, that is, until its turn has ended"),
         Option(
             flags=("--timeout",),
             metavar="TIME",
             kind="length",
-            help="Give up after TIME (default: 30s for the delivery, no limit for --wait)",
+            help="Stop waiting after TIME (default: 30s for the delivery, no limit for --wait)",
         ),
         Option(
             flags=("--raw",),
-            help="Allow a message that the agent's program treats as a command, such as /exit",
+            help="Send the message even if the agent's program treats it as a command, for example /exit",
         ),
     ),
     examples=(
         ("mngr message foo -m 'now run the tests'", "Send a message, and return when it has arrived"),
-        ("mngr message foo --allow", "Grant the permission that foo asks for"),
+        ("mngr message foo --allow", "Grant the permission that foo has asked for"),
         ("git diff | mngr message foo bar", "Send standard input to two agents"),
         (
             "mngr message foo -m 'continue' --start --wait --timeout 10m",
-            "Start foo, send a message, and wait for the end of the turn",
+            "Start foo, send a message, and wait until foo has answered",
         ),
     ),
 )

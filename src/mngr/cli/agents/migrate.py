@@ -15,15 +15,17 @@ COMMAND = CommandSpec(
     name="migrate",
     summary=COMMANDS["migrate"][1],
     description=(
-        "mngr stops the agent, recreates it on the other host with the same id, name, branch, index, files and conversation, "
-        "starts it there if it was running, and removes it from the old host. Uncommitted files also move. "
-        "The agent keeps its variables, except those that belong to a machine, such as PATH and HOME. "
-        "The project's set-up runs again there, and creates the ignored files. On another machine, a worktree becomes a mirror.\n"
-        "If a step fails, the agent stays where it was, and keeps running if it ran."
+        "mngr stops the agent and creates it again on the other host with the same id, name, branch, staged changes, "
+        "files and conversation. Uncommitted files also move. If the agent was running, mngr starts it on the other "
+        "host. Then mngr removes it from the old host. The agent keeps its environment variables, except variables "
+        "that belong to a machine, such as PATH and HOME. mngr does not move ignored files. It runs the project's "
+        "set-up command on the other host, which creates them. On another machine, a git worktree becomes a separate "
+        "git repository (a mirror).\n"
+        "If a step fails, the agent stays on the old host. If it was running, it continues to run."
     ),
     arguments=(
         Argument(name="AGENT", help="An agent's name or id", complete="agents"),
-        Argument(name="ADDRESS", help="The new place: @HOST, @HOST.PROVIDER or @.PROVIDER"),
+        Argument(name="ADDRESS", help="The new host: @HOST, @HOST.PROVIDER, or @.PROVIDER to create a host"),
     ),
     examples=(
         ("mngr migrate foo @box", "Move foo to the ssh host box"),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="next",
     summary=COMMANDS["next"][1],
-    description="An agent waits for you when its turn has ended, or when it asks a question or for a permission.",
+    description="An agent waits for you if it has finished its turn, asks a question or asks for permission.",
     options=(
-        Option(flags=("--print",), help="Print the agent's name instead of attaching"),
+        Option(flags=("--print",), help="Print the agent's name instead of attaching to the agent"),
         CONNECT_COMMAND,
     ),
     examples=(

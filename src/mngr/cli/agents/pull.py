@@ -17,17 +17,21 @@ COMMAND = CommandSpec(
     name="pull",
     summary=COMMANDS["pull"][1],
     description=(
-        "mngr fetches the commits to the agent's branch name, only as a fast-forward, so none of your commits is overwritten. "
-        "It checks every object first, and follows no hook and no git setting of the agent. "
-        "The commits of a worktree are in your repository already. Outputs go to .mngr/outputs/NAME/.\n"
-        "With AGENT:PATH, mngr copies files instead. The settings pull.max_bytes, pull.max_file_bytes, pull.max_files and "
-        "pull.timeout limit a pull; mngr refuses what exceeds them."
+        "mngr fetches the agent's commits to a branch with the same name in your repository. It only fast-forwards "
+        "this branch, so it cannot overwrite your commits. mngr checks all git objects before it stores them, and it "
+        "ignores the agent's git hooks and git settings. If the agent works in a worktree of your repository, its "
+        "commits are "
+        "already there. mngr copies the agent's outputs to .mngr/outputs/NAME/.\n"
+        "With AGENT:PATH, mngr copies files instead of commits. If a pull exceeds one of the settings pull.max_bytes, "
+        "pull.max_file_bytes, pull.max_files and pull.timeout, mngr refuses it."
     ),
     arguments=(
-        Argument(name="AGENT", help="An agent, or AGENT:PATH to copy files", complete="agents"),
+        Argument(
+            name="AGENT", help="An agent's name or id, or AGENT:PATH to copy the files at PATH", complete="agents"
+        ),
         Argument(
             name="DEST",
-            help="Where to put copied files (default: the current directory)",
+            help="The file or directory to which mngr copies the files (default: the current directory)",
             required=False,
             complete="files",
         ),
@@ -35,12 +39,12 @@ COMMAND = CommandSpec(
     options=(
         Option(
             flags=("--merge",),
-            help="Also merge the agent's branch into the current branch; undo the merge if it has conflicts",
+            help="Also merge the agent's branch into the current branch; if the merge has conflicts, undo it",
         ),
     ),
     examples=(
         ("mngr pull foo", "Fetch foo's commits and outputs"),
-        ("mngr pull foo --merge", "Fetch them and merge them into the current branch"),
+        ("mngr pull foo --merge", "Fetch foo's commits and merge them into the current branch"),
         ("mngr pull foo:report/out.json .", "Copy one file"),
     ),
 )

@@ -16,22 +16,32 @@ COMMAND = CommandSpec(
     name="push",
     summary=COMMANDS["push"][1],
     description=(
-        "mngr fast-forwards the agent's branch where possible, and otherwise creates a merge commit in the agent's work dir. "
-        "A merge with conflicts is undone. mngr refuses if the agent has uncommitted changes, unless you give --stash. "
-        "With SRC AGENT:PATH, mngr copies files instead."
+        "mngr fast-forwards the agent's branch if that is possible. If not, mngr creates a merge commit in the "
+        "agent's work dir. If the merge has conflicts, mngr undoes it. mngr does not merge if the agent has "
+        "uncommitted changes, unless you use --stash. If you write a file and AGENT:PATH, mngr copies the file to the "
+        "agent instead of merging."
     ),
     arguments=(
-        Argument(name="WHAT", help="An agent, or the file or directory to copy", complete="agents"),
-        Argument(name="DEST", help="AGENT:PATH, when you copy files", required=False, complete="agents"),
+        Argument(
+            name="WHAT",
+            help="The agent whose branch mngr merges into, or the file or directory to copy",
+            complete="agents",
+        ),
+        Argument(
+            name="DEST",
+            help="The place to which mngr copies a file, written as AGENT:PATH",
+            required=False,
+            complete="agents",
+        ),
     ),
     options=(
         Option(
             flags=("--stash",),
-            help="Stash the agent's uncommitted changes before the merge, and restore them afterwards",
+            help="Stash the agent's uncommitted changes before the merge, and restore them after it",
         ),
     ),
     examples=(
-        ("mngr push foo", "Give foo the commits of the current branch"),
+        ("mngr push foo", "Merge the current branch into foo's branch"),
         ("mngr push data.csv foo:data/", "Copy a file"),
     ),
 )

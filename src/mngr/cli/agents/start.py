@@ -18,8 +18,9 @@ COMMAND = CommandSpec(
     name="start",
     summary=COMMANDS["start"][1],
     description=(
-        "A coding agent continues its conversation, also after a reboot. A command runs again from the start. "
-        "mngr starts a stopped host before its agent. @HOST starts the host only."
+        "A coding agent continues its conversation, even after a reboot. An agent of the kind command runs its "
+        "command again from the start. If the agent's host is stopped, mngr starts the host first. With @HOST, mngr "
+        "starts only the host."
     ),
     arguments=(TARGETS_ARGUMENT,),
     examples=(

@@ -17,9 +17,9 @@ COMMAND = CommandSpec(
     name="stop",
     summary=COMMANDS["stop"][1],
     description=(
-        "mngr asks the process to end, and kills it after the grace period. Work dir, branch and conversation stay. "
-        "@HOST stops all agents on a host and then the host, if its provider can stop hosts. "
-        "Only mngr start starts a stopped host again."
+        "mngr asks the agent's process to end, and kills the process if it has not ended after the time in --grace. "
+        "mngr keeps the work dir, the branch and the conversation. With @HOST, mngr stops all agents on the host, and "
+        "then the host if its provider can stop hosts. A stopped host stays stopped until you run mngr start."
     ),
     arguments=(TARGETS_ARGUMENT,),
     options=(
@@ -27,12 +27,13 @@ COMMAND = CommandSpec(
             flags=("--grace",),
             metavar="TIME",
             kind="length",
-            help="Kill the process if it has not ended after TIME (default: the setting stop.grace, 2s)",
+            help="Kill the agent's process if it has not ended after TIME (default: the setting stop.grace, which is "
+            "2s)",
         ),
     ),
     examples=(
         ("mngr stop foo", "Stop one agent"),
-        ("mngr list --ids --label team=red | mngr stop -", "Stop all agents with a label"),
+        ("mngr list --ids --label team=red | mngr stop -", "Stop all agents that have the label team=red"),
         ("mngr stop @box.docker", "Stop a container and the agents in it"),
     ),
 )

@@ -18,29 +18,29 @@ COMMAND = CommandSpec(
     name="undestroy",
     summary=COMMANDS["undestroy"][1],
     description=(
-        "mngr restores the agent's id, branch, index, files and conversation on the host that it was on. "
-        "The agent is STOPPED after that. If its branch has new commits by now, the agent gets a new branch, "
-        "and mngr prints its name."
+        "mngr restores the agent's id, branch, staged changes, files and conversation on the agent's old host. mngr "
+        "does not start the agent; its state is STOPPED. If somebody has added commits to the branch in the meantime, "
+        "the agent gets a new branch, and mngr prints the name of this branch."
     ),
     arguments=(
         Argument(
             name="NAME",
-            help="The name or id of a destroyed agent",
+            help="The destroyed agent's name or id",
             is_repeatable=True,
             required=False,
             complete="trash",
         ),
     ),
     options=(
-        Option(flags=("--as",), metavar="NAME", help="Give the restored agent another name (default: its old name)"),
-        Option(flags=("--on",), metavar="@HOST", help="Restore the agent on another host (default: its old host)"),
+        Option(flags=("--as",), metavar="NAME", help="Give the restored agent the name NAME (default: its old name)"),
+        Option(flags=("--on",), metavar="@HOST", help="Restore the agent on the host HOST (default: its old host)"),
         Option(flags=("--list",), help="List the agents in the trash"),
     ),
     examples=(
         ("mngr undestroy --list", "List the agents that you can restore"),
         ("mngr undestroy foo && mngr start foo", "Restore foo and start it"),
         ("mngr undestroy foo --on @box", "Restore foo on another host"),
-        ("mngr undestroy a-0123456789ab --as old-foo", "Choose one of several destroyed agents by its id"),
+        ("mngr undestroy a-0123456789ab --as old-foo", "Restore the agent with this id, and rename it to old-foo"),
     ),
 )
 

@@ -98,20 +98,20 @@ COMMON_OPTIONS = (
         help="Set the output format: human, json, jsonl, or a template such as '{name} {labels.team}'",
         default="human",
     ),
-    Option(flags=("--json",), help="Print JSON; short for --format json"),
+    Option(flags=("--json",), help="Print JSON, like --format json"),
     Option(flags=("-q", "--quiet"), help="Print only data and errors"),
-    Option(flags=("-v", "--verbose"), help="Print each program that mngr runs, its exit code and its time"),
+    Option(flags=("-v", "--verbose"), help="Print each program that mngr runs, with its exit code and its duration"),
     Option(
         flags=("--home",),
         metavar="DIR",
-        help="Keep mngr's files in DIR (default: $MNGR_HOME, or ~/.mngr)",
+        help="Store mngr's files in DIR, which is called mngr's home (default: $MNGR_HOME, or ~/.mngr)",
         complete="files",
     ),
     Option(
         flags=("-S", "--set"),
         metavar="KEY=VALUE",
         is_repeatable=True,
-        help="Change a setting for this command only",
+        help="Set the setting KEY to VALUE for this command only",
     ),
     Option(flags=("-V", "--version"), help="Print the version of mngr"),
     Option(flags=("-h", "--help"), help="Print this help"),
@@ -123,5 +123,7 @@ NAMES_ARGUMENT = Argument(
     is_repeatable=True,
     complete="agents",
 )
-TARGETS_ARGUMENT = NAMES_ARGUMENT.replace(help="An agent's name or id, or @HOST; - reads names from standard input")
+TARGETS_ARGUMENT = NAMES_ARGUMENT.replace(
+    help="An agent's name or id, or @HOST for a host; - reads names from standard input"
+)
 NAME_ARGUMENT = Argument(name="NAME", help="An agent's name or id", complete="agents")

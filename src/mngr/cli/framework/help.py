@@ -24,13 +24,13 @@ COMMAND = CommandSpec(
     name="help",
     summary=COMMANDS["help"][1],
     description=(
-        "The groups are agents, work, lifecycle, tests and setup; `mngr help all` lists every command. "
-        "The topics are addresses, exit-codes, filters, formats and states."
+        "The groups of commands are agents, work, lifecycle, tests and setup. `mngr help all` lists all commands. The "
+        "topics are addresses, exit-codes, filters, formats and states."
     ),
     arguments=(
         Argument(
             name="TOPIC",
-            help="A command, a group of commands, or a topic",
+            help="The command, group of commands or topic to explain",
             required=False,
             is_repeatable=True,
             complete="commands",

@@ -17,13 +17,14 @@ COMMAND = CommandSpec(
     name="gc",
     summary=COMMANDS["gc"][1],
     description=(
-        "mngr completes or undoes creations and destructions whose process has ended. It removes names and sessions without "
-        "an agent, agents that were in the trash for longer than the setting trash.keep, and set-up results that were not "
-        "used for 30 days. It does not touch anything that another command is working on. "
-        "An agent that has run goes to the trash first. mngr names directories of unknown origin and keeps them."
+        "If a mngr create or mngr destroy was interrupted, mngr completes or undoes it. mngr deletes names and tmux "
+        "sessions that no longer belong to an agent, agents that were in the trash for longer than the setting "
+        "trash.keep, and cached results of set-up commands that nobody used for 30 days. It skips everything that "
+        "another mngr command is using. If a half-created agent has already run, mngr moves this agent to the trash. "
+        "mngr does not delete directories that it does not recognize, but prints their names."
     ),
-    options=(Option(flags=("--dry-run",), help="Print what would be cleaned up, and change nothing"),),
-    examples=(("mngr gc --dry-run", "Show what can be cleaned up"), ("mngr gc", "Clean up")),
+    options=(Option(flags=("--dry-run",), help="Print what mngr would clean up, without changing anything"),),
+    examples=(("mngr gc --dry-run", "Print what mngr would clean up"), ("mngr gc", "Clean up")),
 )
 
 

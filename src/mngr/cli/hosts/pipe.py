@@ -19,14 +19,18 @@ COMMAND = CommandSpec(
     name="pipe",
     summary=COMMANDS["pipe"][1],
     description=(
-        "ssh runs this command as its ProxyCommand; mngr ssh-config writes the entries for that. "
-        "mngr starts an sshd for this one connection through its own connection to the host. That sshd listens on no port "
-        "and accepts only a key of this home. With an agent's address, sessions run in the agent's work dir with its "
-        "environment, as with mngr exec. With @HOST, they run as the user on that host."
+        "Normally ssh runs this command as its ProxyCommand. mngr ssh-config prints the ssh configuration for it. "
+        "mngr starts an ssh server (sshd) on the host for this one connection. The server does not listen on a port, "
+        "and it accepts only a key from mngr's home. If ADDRESS is an agent, ssh sessions run in the agent's work dir "
+        "with its environment variables, as with mngr exec. If ADDRESS is @HOST, ssh sessions run as mngr's user on "
+        "that host."
     ),
     arguments=(Argument(name="ADDRESS", help="An agent's name or id, or @HOST", complete="agents"),),
     examples=(
-        ("ssh -o ProxyCommand='mngr pipe foo' foo", "Connect to foo as the entries of mngr ssh-config do"),
+        (
+            "ssh -o ProxyCommand='mngr pipe foo' foo",
+            "Connect to foo in the same way as the configuration from mngr ssh-config",
+        ),
         ("mngr pipe @box < /dev/null", "Check that a host has an sshd"),
     ),
 )

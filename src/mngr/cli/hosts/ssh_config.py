@@ -17,18 +17,22 @@ COMMAND = CommandSpec(
     name="ssh-config",
     summary=COMMANDS["ssh-config"][1],
     description=(
-        "There is one entry NAME.mngr for every agent, and one entry HOST.PROVIDER.mngr for every other host in use. "
-        "ssh, scp, sftp, rsync, git and editors accept these names as hosts. mngr contacts no host for this.\n"
-        "With --write, mngr writes the entries to a file in its home and keeps that file up to date. "
-        "It does not change your own ssh configuration."
+        "The configuration contains a host name NAME.mngr for each agent and HOST.PROVIDER.mngr for each other host "
+        "that mngr uses. You can use these names with ssh, scp, sftp, rsync, git and editors. mngr does not contact "
+        "any host to print the configuration.\n"
+        "With --write, mngr writes the configuration to a file in its home and keeps this file up to date. mngr does "
+        "not change your own ssh configuration."
     ),
     options=(
-        Option(flags=("--write",), help="Write the entries to a file, and print the line to add to ~/.ssh/config"),
+        Option(
+            flags=("--write",),
+            help="Write the configuration to a file, and print the line that you must add to ~/.ssh/config",
+        ),
     ),
     examples=(
-        ("mngr ssh-config", "Print the entries"),
-        ("mngr ssh-config --write", "Write the entries to ~/.mngr/ssh/config, for ssh to include"),
-        ("mngr ssh-config --format '{alias} {user}'", "Print only names and users"),
+        ("mngr ssh-config", "Print the ssh configuration"),
+        ("mngr ssh-config --write", "Write the configuration to ~/.mngr/ssh/config"),
+        ("mngr ssh-config --format '{alias} {user}'", "Print each host name with its user"),
     ),
 )
 

@@ -27,17 +27,18 @@ COMMAND = CommandSpec(
     name="demo",
     summary=COMMANDS["demo"][1],
     description=(
-        "mngr creates a repository with a small program, a tutorial and 24 tests, most of which have problems. "
-        "Then it does what tmr run does, with the rule-based agent, which needs no model: it runs every test, gives each "
-        "test to an agent, and re-runs every claim of an agent. The confirmed changes become one tested branch "
-        "with PR.md and a report.\n"
-        "The demo needs no account and no network, and takes about a minute. "
-        "Some problems are too hard for this agent and end as blocked; that is not a failure."
+        "mngr creates a sample repository with a small program, a tutorial and 24 tests. The sample has about a dozen "
+        "deliberate problems. Then mngr runs every test, starts agents that repair or improve the tests, and re-runs "
+        "each test that an agent claims to have repaired. The agents follow fixed rules and need no model. Finally, "
+        "mngr puts the confirmed changes on one branch, tests this branch, and writes a report and PR.md, the text of "
+        "a pull request.\n"
+        "The demo needs no account and no network. It takes a few minutes. The rule-based agent cannot solve some of "
+        "the problems. mngr reports these tasks as blocked, and the demo still succeeds."
     ),
     arguments=(
         Argument(
             name="PATH",
-            help="Tests of the sample to work on, as for pytest (default: all)",
+            help="The tests of the sample that the agents work on, written as for pytest (default: all)",
             is_repeatable=True,
             required=False,
         ),
@@ -47,14 +48,17 @@ COMMAND = CommandSpec(
             flags=("--dir",),
             metavar="DIR",
             default="mngr-demo",
-            help="Create the sample in DIR, which must be empty or missing",
+            help="Create the sample repository in DIR, which must be a new or empty directory",
             complete="files",
         ),
-        Option(flags=("--open",), help="Open the report in a browser (default: on if you use a terminal)"),
+        Option(flags=("--open",), help="Open the report in a browser (default: on if you run mngr in a terminal)"),
     ),
     examples=(
         ("mngr demo", "Run the demo in ./mngr-demo"),
-        ("mngr demo tests/test_order.py --dir /tmp/pantry --no-open", "Use a few tests and another directory"),
+        (
+            "mngr demo tests/test_order.py --dir /tmp/pantry --no-open",
+            "Run only a few tests, and create the sample in another directory",
+        ),
     ),
 )
 

@@ -23,20 +23,24 @@ COMMAND = CommandSpec(
     name="e2e audit",
     summary=COMMANDS["e2e audit"][1],
     description=(
-        "mngr runs each test normally, and again with a stub in place of the program:\n"
+        "mngr runs each test once with the real program. Then it runs the test again with stubs, which are programs "
+        "that mngr runs instead of the real one:\n"
         "  nop   every command does nothing, prints nothing and succeeds\n"
         "  help  every command prints the program's usage and succeeds\n"
-        "  each  one command at a time does nothing\n"
-        "  drop  one option of one command at a time is left out\n"
-        "A test that still passes with nop or help is vacuous. A command or an option whose loss does not make a test fail "
-        "is unguarded; mngr prints its line. The modes each and drop try the commands that a test cites, "
-        "or all its commands if it cites none. mngr does not repeat a test if neither the test nor the program has changed.\n"
-        "The exit code is 4 when a test is vacuous or fails normally, and with --strict also when something is unguarded."
+        "  each  one command of the program does nothing; all others work\n"
+        "  drop  one command does not receive one of its options\n"
+        "A test that still passes with nop or help is called vacuous. If a test still passes with each or drop, the "
+        "command or option is called unguarded, and mngr prints the line of the test that uses it. The stubs each and "
+        "drop replace only the commands that the test cites; if the test does not cite any, they replace all its "
+        "commands. mngr does not audit a test again if neither the test nor the program has changed.\n"
+        "The exit code is 4 if a test is vacuous or fails with the real program. With --strict, the exit code is also "
+        "4 if a command or an option is unguarded."
     ),
     arguments=(
         Argument(
             name="TEST",
-            help="Tests, as for pytest (default: the setting tutorial.tests, or tests)",
+            help="The tests to audit, written as for pytest (default: the setting tutorial.tests, or the directory "
+            "tests)",
             is_repeatable=True,
             required=False,
             complete="files",
@@ -46,28 +50,37 @@ COMMAND = CommandSpec(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="Name the program under test (default: the setting project.program, or what the project installs)",
+            help="Replace the program NAME with stubs (default: the setting project.program, or the program that the "
+            "project installs)",
         ),
         Option(flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"),
         Option(
             flags=("--modes",),
             metavar="A,B",
             default="nop,help,each,drop",
-            help="Use these kinds of stubs: nop, help, each, drop (default: all)",
+            help="Use only these kinds of stubs: nop, help, each or drop; separate several with commas (default: all)",
         ),
-        Option(flags=("--changed-since",), metavar="REF", help="Audit only tests that changed since this commit"),
+        Option(
+            flags=("--changed-since",), metavar="REF", help="Audit only tests that have changed since the commit REF"
+        ),
         Option(
             flags=("--sample",),
             metavar="N",
             kind="int",
-            help="Audit N random tests; with --changed-since, N random unchanged tests in addition (default: all tests)",
+            help="Audit N random tests; with --changed-since, also audit N random unchanged tests (default: all tests)",
         ),
-        Option(flags=("--seed",), metavar="S", default="0", help="Choose the random tests with this seed"),
+        Option(
+            flags=("--seed",),
+            metavar="S",
+            default="0",
+            help="Use S as the random seed; the same seed chooses the same tests",
+        ),
         Option(
             flags=("--within",),
             metavar="TIME",
             kind="length",
-            help="Start no new test after TIME, and report how many were not run (default: no limit)",
+            help="Do not start any test after TIME, and print the number of tests that mngr did not run (default: no "
+            "limit)",
         ),
         Option(
             flags=("--timeout",),
@@ -80,15 +93,18 @@ COMMAND = CommandSpec(
             flags=("--jobs",),
             metavar="N",
             kind="int",
-            help="Run N tests at the same time (default: one per processor)",
+            help="Run N tests at the same time (default: the number of processors)",
         ),
-        Option(flags=("--strict",), help="Also fail if a command or an option is unguarded"),
+        Option(flags=("--strict",), help="Exit with code 4 if a command or an option is unguarded"),
     ),
-    trailing=Argument(name="PYTEST ARGS", help="Pass these arguments to pytest unchanged"),
+    trailing=Argument(name="PYTEST ARGS", help="The arguments that mngr passes to pytest"),
     examples=(
         ("mngr e2e audit", "Audit all tests of the tutorial with every stub"),
         ("mngr e2e audit tests/e2e/test_list.py --modes drop", "Find options that no test checks"),
-        ("mngr e2e audit --changed-since main --sample 10 --modes nop,help", "Audit quickly before a merge"),
+        (
+            "mngr e2e audit --changed-since main --sample 10 --modes nop,help",
+            "Audit the tests that your branch changes, and ten others",
+        ),
     ),
 )
 

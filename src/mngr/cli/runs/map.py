@@ -34,39 +34,48 @@ COMMAND = CommandSpec(
     name="map",
     summary=COMMANDS["map"][1],
     description=(
-        "Each agent gets its own copy of the project and the prompt, in which {item} and {number} are replaced. "
-        "Without a prompt, mngr runs the command after -- for each item. "
-        "When an agent has finished its turn, mngr pulls its commits and outputs into .mngr/runs/RUN/ and stops it. "
-        "mngr destroys nothing.\n"
-        "A run survives a crash, a reboot and Ctrl-C: --resume continues it with its options, except --deadline, and repeats "
-        "nothing that is finished.\n"
-        "The exit code is 4 when some items failed, and 5 when time or money ran out before all items were finished."
+        "Each agent gets its own copy of the project and the same prompt. In the prompt, mngr replaces {item} with "
+        "the item and {number} with its number. Without a prompt, mngr runs the command after -- for each item. When "
+        "an agent has finished its turn, mngr copies its commits and outputs to .mngr/runs/RUN/ and stops the agent. "
+        "mngr does not destroy any agent.\n"
+        "You can continue a run with --resume after a crash, a reboot or Ctrl-C. The continued run keeps all its "
+        "options except --deadline, and skips items that are finished.\n"
+        "The exit code is 4 if some items failed. It is 5 if the run reached a limit of time or cost before all items "
+        "were finished."
     ),
     arguments=(
         Argument(
             name="ITEM",
-            help="An item to work on; - reads one item per line from standard input",
+            help="An item, such as a file name, that one agent works on; - reads items from standard input, one per "
+            "line",
             is_repeatable=True,
             required=False,
         ),
     ),
     options=(
-        Option(flags=("-p", "--prompt"), metavar="TEXT", help="Give each agent this prompt"),
-        Option(flags=("--prompt-file",), metavar="FILE", help="Read the prompt from FILE", complete="files"),
+        Option(flags=("-p", "--prompt"), metavar="TEXT", help="Send TEXT to each agent as its prompt"),
+        Option(
+            flags=("--prompt-file",),
+            metavar="FILE",
+            help="Send the content of FILE to each agent as its prompt",
+            complete="files",
+        ),
         Option(
             flags=("--output",),
             metavar="FILE",
-            help="Require each agent to leave FILE in $MNGR_OUTPUT_DIR, and remind it if it does not (default: no file)",
+            help="Require each agent to write FILE to $MNGR_OUTPUT_DIR; mngr reminds an agent that does not (default: "
+            "no file)",
         ),
-        Option(flags=("--name",), metavar="RUN", help="Name the run (default: the current time)"),
-        Option(flags=("--resume",), metavar="RUN", help="Continue this run", complete="runs"),
+        Option(flags=("--name",), metavar="RUN", help="Set the run's name (default: the current time)"),
+        Option(flags=("--resume",), metavar="RUN", help="Continue the run with the name RUN", complete="runs"),
         *make_agent_options("required unless a command follows --"),
         *LIMIT_OPTIONS,
         NOTIFY_OPTION,
     ),
     trailing=Argument(
         name="ARGS",
-        help="Run this command for each item; with --agent, pass these arguments to the agent's program unchanged",
+        help="The command that mngr runs for each item; with --agent, the arguments that mngr passes to the agent's "
+        "program",
     ),
     examples=(
         (

@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 NOTIFY_OPTION = Option(
     flags=("--notify",),
     metavar="CMD",
-    help="Run the shell command CMD at each alarm and at the end of the run; CMD can use $MNGR_EVENT and $MNGR_TEXT",
+    help="Run the shell command CMD at each alarm and at the end of the run; CMD can use the variables $MNGR_EVENT "
+    "and $MNGR_TEXT",
     group="Output",
 )
 INTEGRATOR_OPTION = Option(
     flags=("--integrator",),
     metavar="KIND",
-    help="Let an agent of this kind resolve the remaining conflicts, choose the order of fixes with equal evidence, and summarize the result "
-    "(default: no agent)",
+    help="Start an agent of the kind KIND that resolves conflicts which mngr cannot resolve, orders fixes that are "
+    "equally well confirmed, and summarizes the result (default: no agent)",
     complete="kinds",
     group="Integration",
 )
@@ -47,14 +48,16 @@ ISOLATION_OPTION = Option(
     metavar="HOW",
     choices=("on", "network", "off"),
     default="on",
-    help="Run tests in a sandbox without network (on), in a sandbox with network (network), or without a sandbox (off)",
+    help="Run the tests in a sandbox that has no network access (on), in a sandbox that has network access (network), "
+    "or without a sandbox (off)",
     group="Tests",
 )
 CHANGED_ISOLATION_OPTION = Option(
     flags=("--isolation",),
     metavar="HOW",
     choices=("on", "network", "off"),
-    help="For the rest of this run, run tests in a sandbox without network (on), in a sandbox with network (network), or without a sandbox (off) (default: no change)",
+    help="From now on, run the tests of this run in a sandbox that has no network access (on), in a sandbox that has "
+    "network access (network), or without a sandbox (off) (default: no change)",
     group="Tests",
 )
 _AGENT_OPTIONS = place_below(
@@ -62,32 +65,43 @@ _AGENT_OPTIONS = place_below(
     Option(
         flags=("--on",),
         metavar="ADDRESS",
-        help="Create the agents on @HOST, @.PROVIDER (new hosts) or @HOST.PROVIDER (default: this machine)",
+        help="Run the agents on the host @HOST or @HOST.PROVIDER, or on new hosts that @.PROVIDER creates (default: "
+        "this machine)",
     ),
     Option(
         flags=("--agents-per-host",),
         metavar="N",
         kind="int",
         default=0,
-        help="Put N agents on each host that the provider creates (default: 1)",
+        help="Run N agents on each host that the provider creates (default: 1)",
     ),
     Option(
         flags=("--keep-hosts",),
-        help="Keep the hosts that the provider creates (default: release each host when its agents are done)",
+        help="Keep the hosts that the provider creates (default: remove each host when its agents have finished)",
     ),
     Option(
         flags=("--transfer",),
         metavar="MODE",
         choices=("worktree", "mirror"),
-        help="Choose how each agent gets its copy: worktree or mirror (default: mirror)",
+        help="Choose each agent's copy of the project: a git worktree (worktree) or a separate git repository "
+        "(mirror) (default: mirror)",
     ),
-    Option(flags=("--sandbox",), help="Run each agent in a sandbox, as create --sandbox does"),
+    Option(
+        flags=("--sandbox",),
+        help="Run each agent in a sandbox, in which it can use system programs and its own "
+        "copy of the project, but neither your other files nor the network",
+    ),
     Option(
         flags=("--network",),
         metavar="on|off|allow=HOST[:PORT],…",
-        help="Allow access to the whole network (on), to nothing (off), or only to the listed hosts (default: on; with --sandbox, off)",
+        help="Allow the agent to use the whole network (on), no network (off), or only the listed network hosts "
+        "(default: on; with --sandbox, off)",
     ),
-    Option(flags=("--yolo",), help="Let the agents act without asking for permission, as create --yolo does"),
+    Option(
+        flags=("--yolo",),
+        help="Let the agents act without asking you for permission; mngr requires --sandbox, "
+        "new hosts, or your confirmation",
+    ),
 )
 LIMIT_OPTIONS = place_below(
     "Limits",
@@ -96,36 +110,38 @@ LIMIT_OPTIONS = place_below(
         flags=("--max-starting",),
         metavar="N",
         kind="int",
-        help="Start at most N agents or new hosts at the same time (default: 4 agents, 10 hosts)",
+        help="Start at most N agents at the same time; with new hosts, start at most N hosts at the same time "
+        "(default: 4 agents or 10 hosts)",
     ),
     Option(
         flags=("--budget",),
         metavar="USD",
-        help="Stop the run's agents, and keep their work, when the run has cost USD dollars (default: no limit)",
+        help="Stop the agents and keep their work when the run has cost this many US dollars (default: no limit)",
     ),
     Option(
         flags=("--budget-per-day",),
         metavar="USD",
-        help="Stop the run's agents, and keep their work, when all of today's runs have cost USD dollars (default: no limit)",
+        help="Stop the agents and keep their work when all of today's runs together have cost this many US dollars "
+        "(default: no limit)",
     ),
     Option(
         flags=("--max-tokens",),
         metavar="N",
         kind="int",
-        help="Stop the run's agents, and keep their work, when the run has used N tokens (default: no limit)",
+        help="Stop the agents and keep their work when the run has used N tokens (default: no limit)",
     ),
     Option(
         flags=("--deadline",),
         metavar="TIME",
         kind="length",
-        help="Stop the run's agents, and keep their work, TIME after the start of the run (default: no limit)",
+        help="Stop the agents and keep their work when the run has lasted for TIME (default: no limit)",
     ),
     Option(
         flags=("--timeout",),
         metavar="TIME",
         kind="length",
         default=3600.0,
-        help="Stop a task's agent after TIME",
+        help="Stop an agent that works on its task for longer than TIME",
     ),
     Option(
         flags=("--stall",),
@@ -139,28 +155,29 @@ LIMIT_OPTIONS = place_below(
         metavar="N",
         kind="int",
         default=3,
-        help="Run only N agents until the first one finishes",
+        help="Run at most N agents until the first of them has finished its task",
     ),
     Option(
         flags=("--alarm",),
         metavar="N",
         kind="int",
         default=5,
-        help="Raise an alarm, and start no more agents, when N agents have failed in the same way",
+        help="Report an alarm and stop starting agents when N agents have failed in the same way",
     ),
     Option(
         flags=("--on-alarm",),
         metavar="HOW",
         choices=("pause", "probe"),
         default="pause",
-        help="After an alarm, pause until you resume the run, or probe with one agent from time to time",
+        help="After an alarm, start no agents until you resume the run (pause), or start one agent from time to time "
+        "as a test (probe)",
     ),
 )
 
 
 def make_agent_options(default: str) -> tuple[Option, ...]:
     """Return the options for the agents of a run. `default` says in words what happens without --agent."""
-    kind_help = f"Use agents of this kind ({default})"
+    kind_help = f"Use agents of the kind KIND, for example claude ({default})"
     kind_option = Option(flags=("--agent",), metavar="KIND", help=kind_help, complete="kinds")
     return (*place_below("Agents", kind_option), *_AGENT_OPTIONS)
 

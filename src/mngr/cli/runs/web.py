@@ -18,30 +18,30 @@ COMMAND = CommandSpec(
     name="web",
     summary=COMMANDS["web"][1],
     description=(
-        "The pages show runs of e2e tests: each test with its tutorial block, its transcript and its recordings. "
-        "If the project has a tutorial, they also show each block with the tests that cite it. "
-        "mngr serves the pages to this machine only, until you interrupt it. --export writes them as files."
+        "The pages show each end-to-end (e2e) test with its tutorial block, its transcript and its recordings. If the "
+        "project has a tutorial, the pages also show each block with the tests that cite it. mngr runs a web server, "
+        "which only this machine can reach, until you press Ctrl-C. With --export, mngr writes the pages to files."
     ),
     options=(
         Option(
             flags=("--e2e",),
             metavar="DIR",
             default=os.path.join(".mngr", "e2e"),
-            help="Read the results of the tests from DIR",
+            help="Read the test results from DIR",
             complete="files",
         ),
         Option(
             flags=("--export",),
             metavar="DIR",
-            help="Write the pages to DIR instead of serving them",
+            help="Write the pages to DIR instead of starting a web server",
             complete="files",
         ),
         Option(flags=("--port",), metavar="N", kind="int", default=0, help="Listen on port N (default: a free port)"),
-        Option(flags=("--open",), help="Open the first page in a browser (default: on if you use a terminal)"),
+        Option(flags=("--open",), help="Open the first page in a browser (default: on if you run mngr in a terminal)"),
     ),
     examples=(
-        ("mngr web", "Show the test runs of this project"),
-        ("mngr web --e2e .mngr/e2e --export pages", "Write pages that you can send to a colleague"),
+        ("mngr web", "Show the results of this project's e2e tests"),
+        ("mngr web --e2e .mngr/e2e --export pages", "Write the pages to the directory pages"),
     ),
 )
 

@@ -15,8 +15,8 @@ COMMAND = CommandSpec(
     name="completion",
     summary=COMMANDS["completion"][1],
     description=(
-        "Save the script where your shell finds it. "
-        "At every TAB, mngr completes commands, options and the names of agents, snapshots, templates and settings."
+        "Save the script in the directory from which your shell loads completion scripts. When you press Tab, mngr "
+        "completes commands, options and the names of agents, snapshots, templates and settings."
     ),
     arguments=(Argument(name="SHELL", help="bash, zsh or fish", complete="shells"),),
     options=(
@@ -24,21 +24,26 @@ COMMAND = CommandSpec(
             flags=("--index",),
             metavar="N",
             kind="int",
-            help="Print the candidates for word N of WORDS; the completion scripts use this",
+            help="Print the possible completions of word N of WORDS; only the completion scripts need this option",
         ),
     ),
-    trailing=Argument(name="WORDS", help="Complete the command line WORDS; the completion scripts use this"),
+    trailing=Argument(
+        name="WORDS", help="The words of the command line to complete; only the completion scripts need this argument"
+    ),
     examples=(
         (
             "mngr completion bash >~/.local/share/bash-completion/completions/mngr",
-            "Install it for bash; it works in the next shell",
+            "Install the script for bash; the next bash that you start uses it",
         ),
         (
             "mngr completion zsh >~/.zfunc/_mngr",
-            "Install it for zsh; ~/.zfunc must be in fpath before compinit runs",
+            "Install the script for zsh; add ~/.zfunc to fpath before you call compinit",
         ),
-        ("mngr completion fish >~/.config/fish/completions/mngr.fish", "Install it for fish; it works at once"),
-        ("mngr completion bash --index 1 -- mngr cre", "Print the candidates for a word"),
+        (
+            "mngr completion fish >~/.config/fish/completions/mngr.fish",
+            "Install the script for fish, which uses it immediately",
+        ),
+        ("mngr completion bash --index 1 -- mngr cre", "Print all completions of the word cre"),
     ),
     can_run_without_settings=True,
 )

@@ -16,24 +16,30 @@ COMMAND = CommandSpec(
     name="doctor",
     summary=COMMANDS["doctor"][1],
     description=(
-        "Without TARGET, mngr checks programs and their versions, disk space, the sandbox, the tmux server, the home, "
-        "the settings, the project's set-up and trust, the installed coding agents and their logins, docker and podman, "
-        "and plugins. For a host, mngr also checks its clock and locks; for a provider, its settings and whether it answers. "
-        "mngr prints a command for each problem, changes nothing, and does not use the network for logins.\n"
-        "The exit code is 1 when something required is missing. A warning is no failure."
+        "Without TARGET, mngr checks the programs that it needs and their versions, disk space, the sandbox, the tmux "
+        "server, mngr's home, the settings, the project's set-up command, whether you trust the project, the "
+        "installed coding agents and their logins, docker and podman, and plugins. For a host, mngr also checks the "
+        "clock and file locks. For a provider, mngr checks the settings and whether the provider answers. For each "
+        "problem, mngr prints a command that solves it. mngr doctor changes nothing, and does not use the network "
+        "when it checks logins.\n"
+        "The exit code is 1 if a required program or setting is missing. Warnings do not change the exit code."
     ),
     arguments=(
         Argument(
             name="TARGET",
-            help="@HOST, @.PROVIDER or an agent kind (default: this machine and the current project)",
+            help="The host (@HOST), provider (@.PROVIDER) or agent kind to check (default: this machine and the "
+            "current project)",
             required=False,
             complete="targets",
         ),
     ),
     examples=(
         ("mngr doctor", "Check this machine and the current project"),
-        ("mngr doctor claude", "Check what Claude Code agents need"),
-        ("mngr doctor @local", "Check a host; for an ssh host: mngr doctor @box; for a provider: mngr doctor @.modal"),
+        ("mngr doctor claude", "Check Claude Code and its login"),
+        (
+            "mngr doctor @local",
+            "Check this machine as a host; use @box for the ssh host box and @.modal for the provider modal",
+        ),
         ("mngr doctor @local --json", "Print the checks for a program"),
     ),
     can_run_without_settings=True,

@@ -18,21 +18,23 @@ COMMAND = CommandSpec(
     name="init",
     summary=COMMANDS["init"][1],
     description=(
-        "mngr detects how to make a fresh copy of the project runnable: with uv, poetry, pdm, hatch, tox, nox, requirements "
-        "files, extras and dependency groups for tests, npm, pnpm, yarn, cargo, go, or a Makefile target. It also detects the "
-        "ignored files that an agent needs, the program, the tests and the tutorial. If nothing in the project installs "
-        "pytest, the set-up does.\n"
-        "Then mngr sets up a scratch copy of the last commit, collects its tests and prints the result. If the set-up fails "
-        "or a package is missing, mngr corrects the settings and tries again. It changes nothing but the settings file."
+        "mngr looks for a command that prepares a fresh copy of the project. It recognizes uv, poetry, pdm, hatch, "
+        "tox, nox, requirements files, extras and dependency groups for tests, npm, pnpm, yarn, cargo, go and "
+        "Makefile targets. It also looks for ignored files that an agent needs, for the project's program, the tests "
+        "and the tutorial. If the project does not install pytest, mngr adds the installation of pytest to the set-up "
+        "command.\n"
+        "Then mngr tries the settings in a temporary copy of the last commit: it runs the set-up command, collects "
+        "the tests and prints the result. If the set-up command fails or a package is missing, mngr corrects the "
+        "settings and tries again. mngr changes no file except .mngr/settings.toml."
     ),
     options=(
-        Option(flags=("--force",), help="Replace existing settings"),
-        Option(flags=("--no-try",), help="Write the settings without trying them in a scratch copy"),
-        Option(flags=("-n", "--dry-run"), help="Print the settings file without writing or trying it"),
+        Option(flags=("--force",), help="Overwrite the existing settings"),
+        Option(flags=("--no-try",), help="Write the settings without trying them in a temporary copy"),
+        Option(flags=("-n", "--dry-run"), help="Print the settings without writing the file or trying them"),
     ),
     examples=(
-        ("mngr init", "Write .mngr/settings.toml, try it and print the findings"),
-        ("mngr init --dry-run", "Print the file and change nothing"),
+        ("mngr init", "Write .mngr/settings.toml, try the settings and print the result"),
+        ("mngr init --dry-run", "Print the settings without changing anything"),
     ),
     can_run_without_settings=True,
 )

@@ -19,15 +19,16 @@ COMMAND = CommandSpec(
     name="model-server",
     summary=COMMANDS["model-server"][1],
     description=(
-        "The server speaks the APIs of Anthropic (Messages), OpenAI (Responses and chat completions) and Gemini, and answers "
-        "as SCRIPT says: with text, calls of the client's tools, errors, cut streams or silence. "
-        "It prints its URL and runs until you interrupt it. Each client can use its own URL/s/NAME: "
-        "it then plays the script from the first step, and the log names it. docs/guide/model-server.md describes all steps."
+        "The server supports the APIs of Anthropic (Messages), OpenAI (Responses and chat completions) and Gemini. It "
+        "takes its answers from SCRIPT: texts, calls of the client's tools, errors, interrupted answers or no answer "
+        "at all. The server prints its URL and runs until you press Ctrl-C. If several clients use the server, give "
+        "each of them its own address URL/s/NAME. Each address starts with the first step of the script, and the log "
+        "contains NAME. docs/guide/model-server.md describes all steps."
     ),
     arguments=(
         Argument(
             name="SCRIPT",
-            help="A JSON file, JSON text, or - for standard input; [] answers ok to everything",
+            help="A JSON file, JSON text, or - for standard input; [] is a script that answers ok to each request",
             complete="files",
         ),
     ),
@@ -37,24 +38,30 @@ COMMAND = CommandSpec(
             flags=("--listen",),
             metavar="ADDR",
             default="127.0.0.1",
-            help="Listen on this address (default: 127.0.0.1, which only this machine can reach)",
+            help="Listen on the address ADDR (default: 127.0.0.1, which only this machine can reach)",
         ),
         Option(
             flags=("--log",),
             metavar="FILE",
             complete="files",
-            help="Append one JSON line per request to FILE: client, API, size and answer",
+            help="For each request, append one line of JSON with the client, API, size and answer to FILE",
         ),
         Option(
             flags=("--dump",),
             metavar="DIR",
             complete="files",
-            help="Save every complete request in DIR, without its credentials",
+            help="Save each request as a file in DIR, without its credentials",
         ),
     ),
     examples=(
-        ("mngr model-server script.json --log requests.jsonl", "Play a script, and log the requests"),
-        ("""mngr model-server '[{"text": "hello"}]' --port 8399""", "Answer hello once, then ok"),
+        (
+            "mngr model-server script.json --log requests.jsonl",
+            "Answer with the steps of a script, and log the requests",
+        ),
+        (
+            """mngr model-server '[{"text": "hello"}]' --port 8399""",
+            "Answer hello to the first request and ok to all others",
+        ),
         (
             """mngr model-server '[{"fail": {"status": 429, "times": 3}, "text": "at last"}]'""",
             "Test how a program handles a rate limit",

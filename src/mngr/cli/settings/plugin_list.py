@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="plugin list",
     summary=COMMANDS["plugin list"][1],
-    description="A plugin is an installed package with an entry point in the group mngr. See docs/reference/hooks.md.",
-    examples=(("mngr plugin list", "List the plugins and what each of them adds"),),
+    description="A plugin is an installed Python package with an entry point in the group mngr. "
+    "docs/reference/hooks.md describes what a plugin can do.",
+    examples=(
+        (
+            "mngr plugin list",
+            "List the plugins with the providers, agent kinds, commands and hooks that each plugin adds",
+        ),
+    ),
     can_run_without_settings=True,
 )
 

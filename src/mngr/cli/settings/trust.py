@@ -21,28 +21,37 @@ COMMAND = CommandSpec(
     name="trust",
     summary=COMMANDS["trust"][1],
     description=(
-        "A project's settings can run commands on this machine: set-up, tests, lint. mngr uses them only after you have "
-        "trusted them. Trust holds for this repository, its worktrees, and exactly these values. When a value changes, "
-        "mngr asks again and shows the difference. `mngr init` and `mngr config set` trust what they write."
+        "A project's settings contain commands that mngr runs on this machine, for example to set up, test and lint "
+        "the project. mngr uses these settings only after you have trusted them. Your trust applies to this "
+        "repository, its worktrees and the current values of the settings. If a value changes, mngr shows the "
+        "difference and asks you again. mngr init and mngr config set automatically trust the values that they write."
     ),
     arguments=(
         Argument(
             name="PROJECT",
-            help="A directory, or with --hash also a URL or HOST:PATH (default: the current project)",
+            help="The project's directory; with --hash, you can also write a git URL or HOST:PATH (default: the "
+            "current project)",
             required=False,
             complete="files",
         ),
     ),
     options=(
-        Option(flags=("--show",), help="Print the settings that need trust, and change nothing"),
-        Option(flags=("--hash",), metavar="HASH", help="Trust the settings without asking, if they have this hash"),
-        Option(flags=("--yes",), help="Trust the settings without asking, whatever their values are"),
-        Option(flags=("--revoke",), help="Stop trusting the project"),
+        Option(
+            flags=("--show",),
+            help="Print the settings that you must trust before mngr uses them, without changing anything",
+        ),
+        Option(
+            flags=("--hash",),
+            metavar="HASH",
+            help="Trust the settings without asking you, but only if their hash is HASH",
+        ),
+        Option(flags=("--yes",), help="Trust the settings without asking you, even if their values have changed"),
+        Option(flags=("--revoke",), help="Remove your trust in the project's settings"),
     ),
     examples=(
-        ("mngr trust", "Look at the project's settings and trust them"),
-        ("mngr trust --show --format '{hash}'", "Print the hash for a CI job"),
-        ("mngr trust --hash HASH", "Trust the settings in a CI job, only if nothing has changed"),
+        ("mngr trust", "Read the project's settings and trust them"),
+        ("mngr trust --show --format '{hash}'", "Print the hash of the settings, for use in a CI job"),
+        ("mngr trust --hash HASH", "Trust the settings in a CI job, but only if they have this hash"),
     ),
 )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FILE_ARGUMENT = Argument(
     name="FILE",
-    help="The tutorial script (default: the setting tutorial.file, or tutorial.sh)",
+    help="The tutorial script (default: the setting tutorial.file, or the file tutorial.sh)",
     required=False,
     complete="files",
 )
@@ -27,15 +27,19 @@ COMMAND = CommandSpec(
     name="tutorial blocks",
     summary=COMMANDS["tutorial blocks"][1],
     description=(
-        "A block is a run of lines without an empty line between them. An empty line inside a here-document, a quote or a "
-        "continuation does not end a block. The id of a block is a hash of its text without indentation. "
-        "A paragraph of comments is a heading. mngr also lists headings without a block, and lines that it cannot read."
+        "A block consists of consecutive lines with at least one command. An empty line ends a block, unless it is "
+        "inside a here-document or a quoted text, or follows a backslash. A block's id is a hash of its text without "
+        "indentation. A paragraph that contains only comments is a heading. mngr also lists headings without a block "
+        "below them, and lines that it cannot read."
     ),
     arguments=(FILE_ARGUMENT,),
     examples=(
         ("mngr tutorial blocks", "List the blocks of this project's tutorial"),
-        ("mngr tutorial blocks examples/tour.sh --format json", "Print another script's blocks with text and commands"),
-        ("mngr tutorial blocks --format '{line} {id} {slug}'", "Choose the format of each line"),
+        (
+            "mngr tutorial blocks examples/tour.sh --format json",
+            "Print the blocks of another script as JSON, with their text and commands",
+        ),
+        ("mngr tutorial blocks --format '{line} {id} {slug}'", "Print each row in your own format"),
     ),
 )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TESTS_ARGUMENT = Argument(
     name="TESTS",
-    help="A test file or a directory with tests (default: the setting tutorial.tests, or tests)",
+    help="A test file or a directory with tests (default: the setting tutorial.tests, or the directory tests)",
     required=False,
     complete="files",
 )
@@ -35,23 +35,32 @@ COMMAND = CommandSpec(
     name="tutorial check",
     summary=COMMANDS["tutorial check"][1],
     description=(
-        "A test cites a block word for word, with e2e.write_tutorial_block(...) or in a docstring section `Tutorial block:`. "
-        "The exit code is 0 only when every block with a command is cited and every citation matches a block. "
-        "Otherwise mngr reports:\n"
+        "A test cites a block if it contains a copy of the block's text, either in a call of "
+        "e2e.write_tutorial_block(...) or in a docstring below the line `Tutorial block:`. The exit code is 0 if a "
+        "test cites each block and each citation is the same as a block. If not, mngr lists these problems:\n"
         "  gap         no test cites this block\n"
-        "  stale       the cited block has changed; mngr shows the difference\n"
-        "  orphan      no block resembles this citation\n"
-        "  unreadable  mngr cannot read this part of the script, test file or citation\n"
-        "mngr also reports duplicates, which are no failure. It counts tests with pytest.mark.observed separately: "
-        "nobody has reviewed them yet. --format github prints annotations for a pull request."
+        "  stale       the block has changed; mngr prints the difference\n"
+        "  orphan      a test cites a text that is not similar to any block\n"
+        "  unreadable  mngr cannot read a part of the script, a test file or a citation\n"
+        "mngr also lists duplicate blocks, which do not change the exit code. It counts tests with the marker "
+        "pytest.mark.observed separately, because nobody has reviewed them yet. With --format github, mngr prints "
+        "annotations for a pull request on GitHub."
     ),
     arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
-    options=(Option(flags=("--fix",), help="Rewrite stale citations where mngr is sure which block they mean"),),
+    options=(
+        Option(
+            flags=("--fix",),
+            help="Replace a stale citation with the block's current text, if mngr can identify the block",
+        ),
+    ),
     examples=(
         ("mngr tutorial check", "Check this project's tutorial and tests"),
-        ("mngr tutorial check docs/tour.sh tests/e2e --format json", "Check other files, for a script"),
-        ("mngr tutorial check --fix", "Rewrite stale citations"),
-        ("mngr tutorial check --format github", "Annotate a pull request in a GitHub workflow"),
+        (
+            "mngr tutorial check docs/tour.sh tests/e2e --format json",
+            "Check another tutorial, and print the result as JSON",
+        ),
+        ("mngr tutorial check --fix", "Correct stale citations"),
+        ("mngr tutorial check --format github", "Mark the problems in a pull request, in a GitHub workflow"),
     ),
     formats=("github",),
 )

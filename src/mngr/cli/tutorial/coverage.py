@@ -22,30 +22,36 @@ COMMAND = CommandSpec(
     name="tutorial coverage",
     summary=COMMANDS["tutorial coverage"][1],
     description=(
-        "mngr reads the commands and options of the program from its help texts, in an empty directory without your "
-        "environment. A command is shown when a block contains it. It is run when a test that cites a block ran it, "
-        "according to the newest transcripts in .mngr/e2e. A block has an unhappy path when a test that cites it expects "
-        "a failure."
+        "mngr reads the program's commands and options from its help texts. It runs the program in an empty directory "
+        "without your environment variables. A command counts as shown if a tutorial block contains it. A command "
+        "counts as run if a test that cites a block ran it; mngr finds this in the newest transcripts in .mngr/e2e. A "
+        "block has an unhappy path if a test that cites it expects a command to fail."
     ),
     arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
     options=(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="Measure how much of program NAME the tutorial covers (default: the setting project.program)",
+            help="Measure how much of the program NAME the tutorial covers (default: the setting project.program)",
         ),
         Option(
             flags=("--source",),
             metavar="HOW",
             choices=("help", "completion"),
             default="help",
-            help="Read the commands from the program's --help (help), or from its completion for bash (completion)",
+            help="Read the program's commands from its --help output (help) or from its bash completion (completion)",
         ),
     ),
     examples=(
-        ("mngr tutorial coverage", "Measure this project's program"),
-        ("mngr tutorial coverage --program git --source completion", "Measure another program"),
-        ("mngr tutorial coverage --format '{command} {shown}'", "Print each command and the blocks that show it"),
+        ("mngr tutorial coverage", "Measure the coverage of this project's program"),
+        (
+            "mngr tutorial coverage --program git --source completion",
+            "Measure the coverage of git, whose commands mngr reads from its bash completion",
+        ),
+        (
+            "mngr tutorial coverage --format '{command} {shown}'",
+            "Print each command with the tutorial blocks that contain it",
+        ),
     ),
 )
 

@@ -23,10 +23,10 @@ COMMAND = CommandSpec(
     name="tutorial fill",
     summary=COMMANDS["tutorial fill"][1],
     description=(
-        "An empty heading is a heading without a block below it. The agent reads the program's --help and manual page and "
-        "writes blocks into a copy; mngr runs each of them. You get a patch with the result of each block; "
-        "mngr does not change your files. mngr also lists the commands that the agent got wrong, "
-        "because there the program's interface is misleading."
+        "An empty heading is a heading without a block below it. The agent reads the program's --help output and "
+        "manual page, and writes blocks into a copy of the script. mngr runs each block. It prints a patch and the "
+        "result of each block, and does not change your files. mngr also lists commands that the agent wrote "
+        "incorrectly, because they may show that the program is hard to use."
     ),
     arguments=(FILE_ARGUMENT,),
     options=(
@@ -35,25 +35,26 @@ COMMAND = CommandSpec(
             flags=("--agent",),
             metavar="KIND",
             default="claude",
-            help="Use an agent of this kind",
+            help="Use an agent of the kind KIND, for example claude",
             complete="kinds",
             group="Agent",
         ),
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="Name the program that the tutorial is about (default: the setting project.program)",
+            help="The program NAME is the subject of the tutorial (default: the setting project.program)",
         ),
         Option(
             flags=("--section",),
             metavar="TEXT",
-            help="Fill only headings with TEXT in the heading or in the title of its section (default: all headings)",
+            help="Write blocks only for headings that contain TEXT or that are in a section whose title contains TEXT "
+            "(default: all headings)",
         ),
-        Option(flags=("--interactive",), help="Ask for each block whether to keep, edit or drop it"),
+        Option(flags=("--interactive",), help="For each block, ask you whether to keep, edit or remove it"),
         Option(
             flags=("--output",),
             metavar="FILE",
-            help="Write the patch to FILE (default: standard output)",
+            help="Write the patch to FILE (default: print it to standard output)",
             complete="files",
         ),
     ),
@@ -61,9 +62,12 @@ COMMAND = CommandSpec(
     examples=(
         (
             "mngr tutorial fill --sandbox --yolo --output fill.patch",
-            "Let Claude Code fill every empty heading; then run: git apply fill.patch",
+            "Let Claude Code write blocks for all empty headings; apply the patch with: git apply fill.patch",
         ),
-        ("mngr tutorial fill --section 'Undo' --interactive --budget 2", "Fill one section, and review block by block"),
+        (
+            "mngr tutorial fill --section 'Undo' --interactive --budget 2",
+            "Write blocks for one section, and decide about each block",
+        ),
     ),
 )
 

@@ -15,18 +15,19 @@ COMMAND = CommandSpec(
     name="tutorial init",
     summary=COMMANDS["tutorial init"][1],
     description=(
-        "mngr writes a script with one block, a test that cites it, and the paths of both to the project's settings. "
-        "Existing files stay as they are. mngr prints what is missing if the project's pytest does not have the fixture e2e."
+        "mngr writes a tutorial script with one block and a test that cites this block. It adds the paths of both "
+        "files to the project's settings. mngr does not change existing files. If pytest in this project does not "
+        "have the fixture e2e, mngr prints what you must install."
     ),
     options=(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="Name the program that the tutorial is about "
-            "(default: the setting project.program, or what the project installs)",
+            help="Write a tutorial of the program NAME (default: the setting project.program, or the program that the "
+            "project installs)",
         ),
     ),
-    examples=(("mngr tutorial init --program git", "Create a tutorial of git"),),
+    examples=(("mngr tutorial init --program git", "Create a tutorial for the program git"),),
 )
 
 

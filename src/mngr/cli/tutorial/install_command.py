@@ -15,12 +15,22 @@ COMMAND = CommandSpec(
     name="tutorial install-command",
     summary=COMMANDS["tutorial install-command"][1],
     description=(
-        "The slash command lets an agent write the missing tests of a tutorial. For Claude Code, mngr writes it to "
-        ".claude/commands of the project; for Codex, to the prompts in your CODEX_HOME. "
-        "Its name is /sync-tutorial-to-e2e-tests, and in Codex /prompts:sync-tutorial-to-e2e-tests."
+        "The slash command tells a coding agent to write the missing tests of a tutorial. For Claude Code, mngr "
+        "writes the command to the project's directory .claude/commands, and its name is /sync-tutorial-to-e2e-tests. "
+        "For Codex, mngr writes the command to the directory prompts in your CODEX_HOME, and its name is "
+        "/prompts:sync-tutorial-to-e2e-tests."
     ),
-    arguments=(Argument(name="AGENT", help="claude or codex (default: both)", required=False, is_repeatable=True),),
-    examples=(("mngr tutorial install-command claude", "Install it for everybody who works on this project"),),
+    arguments=(
+        Argument(
+            name="AGENT", help="The coding agent: claude or codex (default: both)", required=False, is_repeatable=True
+        ),
+    ),
+    examples=(
+        (
+            "mngr tutorial install-command claude",
+            "Install the slash command for everybody who works on this project with Claude Code",
+        ),
+    ),
 )
 
 

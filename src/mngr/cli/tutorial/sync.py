@@ -20,47 +20,71 @@ if TYPE_CHECKING:
 # The agent that works on a tutorial, its host, and its budget.
 WORKER_OPTIONS = place_below(
     "Agent",
-    Option(flags=("--agent",), metavar="KIND", default="mechanic", help="Use an agent of this kind", complete="kinds"),
+    Option(
+        flags=("--agent",),
+        metavar="KIND",
+        default="mechanic",
+        help="Use an agent of the kind KIND, for example claude",
+        complete="kinds",
+    ),
     Option(
         flags=("--rounds",),
         metavar="N",
         kind="int",
         default=3,
-        help="Let the agent correct its work in at most N rounds",
+        help="Ask the agent to correct its work at most N times",
     ),
     Option(
         flags=("--timeout",),
         metavar="TIME",
         kind="length",
         default=3600.0,
-        help="Stop waiting for the agent in one round after TIME",
+        help="Stop with an error if the agent does not answer a message within TIME",
     ),
-    Option(flags=("--budget",), metavar="USD", help="Stop the agent when it has cost USD dollars (default: no limit)"),
-    Option(flags=("--on",), metavar="ADDRESS", help="Create the agent on @HOST or @.PROVIDER (default: this machine)"),
-    Option(flags=("--sandbox",), help="Run the agent in a sandbox, as create --sandbox does"),
+    Option(
+        flags=("--budget",),
+        metavar="USD",
+        help="Stop the agent when it has cost this many US dollars (default: no limit)",
+    ),
+    Option(
+        flags=("--on",),
+        metavar="ADDRESS",
+        help="Run the agent on the host @HOST, or on a new host that @.PROVIDER creates (default: this machine)",
+    ),
+    Option(
+        flags=("--sandbox",),
+        help="Run the agent in a sandbox, in which it can use system programs and its own "
+        "copy of the project, but neither your other files nor the network",
+    ),
     Option(
         flags=("--network",),
         metavar="on|off|allow=HOST[:PORT],…",
-        help="Allow access to the whole network (on), to nothing (off), or only to the listed hosts (default: on; with --sandbox, off)",
+        help="Allow the agent to use the whole network (on), no network (off), or only the listed network hosts "
+        "(default: on; with --sandbox, off)",
     ),
-    Option(flags=("--yolo",), help="Let the agent act without asking for permission, as create --yolo does"),
+    Option(
+        flags=("--yolo",),
+        help="Let the agent act without asking you for permission; mngr requires --sandbox, a "
+        "new host or your confirmation",
+    ),
 )
 COMMAND = CommandSpec(
     name="tutorial sync",
     summary=COMMANDS["tutorial sync"][1],
     description=(
-        "mngr creates an agent, tells it which blocks have no test and which citations are stale, and checks what the agent "
-        "commits: `tutorial check` must pass, and pytest must be able to load the tests. mngr tells the agent what is still "
-        "wrong, at most --rounds times. You find the work on the agent's own branch.\n"
-        "The rule-based agent (mechanic) needs no model: it runs each block several times and writes tests for output that "
-        "was the same every time. These tests are marked as observed until somebody has reviewed them."
+        "mngr creates an agent and tells it which blocks have no test and which citations are stale. mngr checks the "
+        "agent's commits: mngr tutorial check must succeed, and pytest must be able to load the tests. If a check "
+        "fails, mngr asks the agent to correct its work, at most --rounds times. The result is on the agent's branch.\n"
+        "The rule-based agent (mechanic) needs no model. It runs each block several times and writes tests for the "
+        "output that was the same each time. It gives these tests the marker pytest.mark.observed, which you remove "
+        "after you have reviewed them."
     ),
     arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
     options=WORKER_OPTIONS,
     trailing=Argument(name="ARGS", help="Pass these arguments to the agent's program unchanged"),
     examples=(
         ("mngr tutorial sync --agent claude --sandbox --yolo", "Let Claude Code write the missing tests in a sandbox"),
-        ("mngr tutorial sync --sandbox", "Write the missing tests without a model"),
+        ("mngr tutorial sync --sandbox", "Let the rule-based agent write the missing tests, without a model"),
     ),
 )
 

@@ -16,21 +16,21 @@ COMMAND = CommandSpec(
     name="capture",
     summary=COMMANDS["capture"][1],
     description=(
-        "For a stopped agent, mngr prints the last screen before it stopped. "
-        "mngr prints plain text; --ansi keeps the colours and no other escape sequence."
+        "If the agent is stopped, mngr prints its last screen. The output is plain text. With --ansi, the output also "
+        "contains the escape sequences for colours."
     ),
     arguments=(NAME_ARGUMENT,),
     options=(
-        Option(flags=("--ansi",), help="Print the colours as escape sequences"),
+        Option(flags=("--ansi",), help="Keep the colours of the screen; mngr prints them as escape sequences"),
         Option(
             flags=("--history",),
             metavar="N|all",
-            help="Also print N lines that have scrolled off the screen, or all of them (default: none)",
+            help="Also print the last N lines that have scrolled off the screen, or all such lines (default: none)",
         ),
     ),
     examples=(
         ("mngr capture foo", "Print what foo's terminal shows now"),
-        ("mngr capture foo --history all > log.txt", "Save everything that its terminal remembers"),
+        ("mngr capture foo --history all > log.txt", "Save the screen and all lines that have scrolled off it"),
     ),
 )
 

@@ -25,7 +25,7 @@ COMMAND = CommandSpec(
     options=(
         Option(flags=("--stat",), help="Print the number of changed lines per file"),
         Option(flags=("--name-only",), help="Print the names of changed files only"),
-        Option(flags=("--committed",), help="Leave out uncommitted changes and new files"),
+        Option(flags=("--committed",), help="Show only committed changes"),
     ),
     examples=(
         ("mngr diff foo", "Show everything that foo changed"),

@@ -19,29 +19,31 @@ COMMAND = CommandSpec(
     name="events",
     summary=COMMANDS["events"][1],
     description=(
-        "Without NAME, mngr prints the events of all agents in the order in which they happened. Times are UTC. "
-        "An event has the fields at, agent (the id), name, type, source and data, for example in --format '{name} {type}'."
+        "Without NAME, mngr prints the events of all agents in chronological order. Times are in UTC. Each event has "
+        "the fields at (the time), agent (the agent's id), name, type, source and data. You can use these fields in a "
+        "template such as --format '{name} {type}'."
     ),
     arguments=(NAMES_ARGUMENT.replace(required=False),),
     options=(
         Option(
             flags=("-f", "--follow"),
-            help="Print new events until you press Ctrl-C (not with --format json)",
+            help="Continue to print new events until you press Ctrl-C (not possible with --format json)",
         ),
         Option(
             flags=("--since",),
             metavar="TIME",
-            help="Print only events since TIME, for example 10m, 2h, 2026-11-15 or 2026-11-15T21:30 (default: all events)",
+            help="Print only events after TIME, which is a duration or a date: 10m, 2h, 2026-11-15 or "
+            "2026-11-15T21:30 (default: all events)",
         ),
         Option(
             flags=("--type",),
             metavar="TYPE",
             is_repeatable=True,
-            help="Print only events of this type, such as created, message, waiting or exited",
+            help="Print only events of the type TYPE, for example created, message, waiting or exited",
         ),
     ),
     examples=(
-        ("mngr events foo", "Print what happened to foo"),
+        ("mngr events foo", "Print foo's events"),
         (
             "mngr events --follow --type waiting --format '{name}'",
             "Print each agent's name when it starts to wait for you",

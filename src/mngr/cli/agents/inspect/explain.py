@@ -17,11 +17,11 @@ COMMAND = CommandSpec(
     name="explain",
     summary=COMMANDS["explain"][1],
     description=(
-        "mngr prints the evidence for the state, from the most to the least trusted source, with its age. "
-        "An arrow marks the evidence that decided."
+        "mngr prints everything that it knows about the agent's state. It begins with the most trusted source, and "
+        "prints the age of each piece of information. An arrow marks the source that determined the state."
     ),
     arguments=(NAME_ARGUMENT,),
-    examples=(("mngr explain foo", "Explain why foo is, for example, WAITING"),),
+    examples=(("mngr explain foo", "Explain foo's state"),),
 )
 
 

@@ -18,8 +18,9 @@ COMMAND = CommandSpec(
     name="list",
     summary=COMMANDS["list"][1],
     description=(
-        "list changes nothing and never starts a host. If a host does not answer, mngr says so and shows the other hosts. "
-        "The fields unpulled and dirty are empty unless you ask for them, because they need a git call for each agent."
+        "mngr list does not change anything and does not start any host. If a host does not answer, mngr prints a "
+        "notice and lists the agents on the other hosts. The fields unpulled and dirty are empty unless you use --git "
+        "or name them in an option, because mngr must run git in each work dir to find these values."
     ),
     options=(
         *place_below(
@@ -40,27 +41,34 @@ COMMAND = CommandSpec(
             Option(
                 flags=("--filter",),
                 metavar="EXPR",
-                help="Show only agents that match EXPR, for example 'state == RUNNING'; see: mngr help filters",
+                help="Show only agents that match the expression EXPR, for example 'state == RUNNING'; see: mngr help "
+                "filters",
             ),
         ),
         *place_below(
             "Choose the output",
-            Option(flags=("--fields",), metavar="A,B", help="Show these fields in this order"),
-            Option(flags=("--sort",), metavar="[-]FIELD", help="Sort by FIELD; -FIELD sorts in descending order"),
-            Option(flags=("--ids",), help="Print only ids, one per line"),
+            Option(flags=("--fields",), metavar="A,B", help="Show the fields A and B as columns, in this order"),
+            Option(
+                flags=("--sort",), metavar="[-]FIELD", help="Sort the agents by FIELD; -FIELD sorts in descending order"
+            ),
+            Option(flags=("--ids",), help="Print only the agents' ids, one per line"),
             Option(flags=("--hosts",), help="List the hosts instead of the agents"),
             Option(
                 flags=("--git",),
-                help="Show how many commits you have not pulled yet, and whether the agent has uncommitted work",
+                help="Show how many of the agent's commits you have not pulled yet, and whether the agent has "
+                "uncommitted changes",
             ),
-            Option(flags=("--watch",), help="Show every change until you press Ctrl-C"),
+            Option(flags=("--watch",), help="Continue to show changes until you press Ctrl-C"),
         ),
     ),
     examples=(
-        ("mngr list --state WAITING --sort state_since", "Show waiting agents, the one that has waited longest first"),
+        (
+            "mngr list --state WAITING --sort state_since",
+            "Show waiting agents; the agent that has waited longest comes first",
+        ),
         ("mngr list --filter 'labels.team == red and state != DONE'", "Show the agents that match an expression"),
-        ("mngr list --format '{name} {branch}'", "Choose the format of each line"),
-        ("mngr list --ids --state DONE | mngr destroy -", "Pass the ids to another command"),
+        ("mngr list --format '{name} {branch}'", "Print each row in your own format"),
+        ("mngr list --ids --state DONE | mngr destroy -", "Pass the ids of these agents to another command"),
     ),
 )
 

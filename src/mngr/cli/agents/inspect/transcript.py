@@ -16,19 +16,22 @@ COMMAND = CommandSpec(
     name="transcript",
     summary=COMMANDS["transcript"][1],
     description=(
-        "All kinds of agents use the same schema: the role (user, assistant or tool), the time, and the text, "
-        "or the tool with its input and output."
+        "mngr prints the conversations of all agent kinds in the same format. Each entry has a role (user, assistant "
+        "or tool), a time, and either a text or a tool with its input and output."
     ),
     arguments=(NAME_ARGUMENT,),
     options=(
         Option(
             flags=("-f", "--follow"),
-            help="Print new entries until you press Ctrl-C (not with --format json)",
+            help="Continue to print new entries until you press Ctrl-C (not possible with --format json)",
         ),
     ),
     examples=(
-        ("mngr transcript foo", "Read the conversation"),
-        ("mngr transcript foo --follow --format jsonl", "Send the conversation to another program as it grows"),
+        ("mngr transcript foo", "Print foo's conversation"),
+        (
+            "mngr transcript foo --follow --format jsonl",
+            "Print the conversation as JSON, and continue to print new entries",
+        ),
     ),
 )
 

@@ -17,24 +17,25 @@ COMMAND = CommandSpec(
     name="usage",
     summary=COMMANDS["usage"][1],
     description=(
-        "mngr counts the tokens in the agents' own conversations. It uses the cost that a coding agent reports, "
-        "or else a table of prices; a cost that is in neither is unknown. To use your own table of prices: "
-        "mngr config set usage.prices FILE. A host that does not answer is not counted, and mngr says so."
+        "mngr counts the tokens in the agents' conversations. If a coding agent reports its cost, mngr uses this "
+        "cost. If not, mngr computes the cost from a table of prices. If the table does not contain the model, mngr "
+        "reports the cost as unknown. To use your own table of prices, run: mngr config set usage.prices FILE. If a "
+        "host does not answer, mngr does not count its agents and prints a notice."
     ),
-    arguments=(NAMES_ARGUMENT.replace(required=False, help="Agents' names or ids (default: all agents)"),),
+    arguments=(NAMES_ARGUMENT.replace(required=False, help="An agent's name or id (default: all agents)"),),
     options=(
         Option(
             flags=("--by",),
             metavar="WHAT",
             default="agent",
-            help="Print one line per agent, day, model, kind, project or label.KEY",
+            help="Print one row for each WHAT, which is agent, day, model, kind, project or label.KEY",
         ),
-        Option(flags=("--destroyed",), help="Also count agents in the trash"),
+        Option(flags=("--destroyed",), help="Also count destroyed agents, which are in the trash"),
     ),
     examples=(
         ("mngr usage", "Show the usage of every agent"),
-        ("mngr usage --by day --destroyed", "Show what each day cost"),
-        ("mngr usage --by label.run --format json", "Add up by the label run, for a script"),
+        ("mngr usage --by day --destroyed", "Show the cost of each day, including destroyed agents"),
+        ("mngr usage --by label.run --format json", "Print the total for each value of the label run, as JSON"),
     ),
 )
 

@@ -18,9 +18,9 @@ COMMAND = CommandSpec(
     name="wait",
     summary=COMMANDS["wait"][1],
     description=(
-        "Without --state, mngr waits until an agent is neither STARTING nor RUNNING. "
-        "If an agent ends in another state than the requested one, mngr stops waiting with exit code 1, "
-        "or 4 if there are several agents. The exit code is 5 when the time is up."
+        "Without --state, mngr waits until no agent is STARTING or RUNNING. If an agent ends before it has reached "
+        "the state, mngr stops waiting for this agent. In this case, the exit code is 1, or 4 if you named several "
+        "agents. The exit code is 5 if TIME has passed."
     ),
     arguments=(NAMES_ARGUMENT,),
     options=(
@@ -28,17 +28,24 @@ COMMAND = CommandSpec(
             flags=("--state",),
             metavar="S[,S]",
             is_repeatable=True,
-            help="Wait for one of these states (default: any state except STARTING and RUNNING)",
+            help="Wait until the agent is in the state S; separate several states with commas (default: any state "
+            "except STARTING and RUNNING)",
             complete="states",
         ),
-        Option(flags=("--any",), help="Return as soon as one agent has reached the state"),
-        Option(flags=("--all",), help="Return when all agents have reached the state (default: on)"),
-        Option(flags=("--timeout",), metavar="TIME", kind="length", help="Give up after TIME (default: never)"),
+        Option(flags=("--any",), help="Stop waiting when one of the agents has reached the state"),
+        Option(flags=("--all",), help="Stop waiting when all agents have reached the state (default: on)"),
+        Option(flags=("--timeout",), metavar="TIME", kind="length", help="Stop waiting after TIME (default: never)"),
     ),
     examples=(
-        ("mngr wait foo", "Wait until foo needs you or has ended"),
-        ("mngr wait foo bar --state DONE --timeout 10m", "Wait until both have ended successfully"),
-        ("mngr list --ids | mngr wait - --any --state WAITING,FAILED", "Wait until any agent needs you"),
+        ("mngr wait foo", "Wait until foo waits for you or has ended"),
+        (
+            "mngr wait foo bar --state DONE --timeout 10m",
+            "Wait until both agents have ended successfully, for at most ten minutes",
+        ),
+        (
+            "mngr list --ids | mngr wait - --any --state WAITING,FAILED",
+            "Wait until any of your agents waits for you or has failed",
+        ),
     ),
 )
 

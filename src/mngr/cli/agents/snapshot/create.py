@@ -15,18 +15,18 @@ COMMAND = CommandSpec(
     name="snapshot create",
     summary=COMMANDS["snapshot create"][1],
     description=(
-        "A snapshot contains commits, index, uncommitted and untracked files, the conversation and the record, "
-        "but not ignored files. A running agent keeps running while mngr reads its files.\n"
-        "@HOST saves a host without its agents, if its provider can do that. "
-        "mngr create NAME@.PROVIDER -b snapshot=NAME creates a new host from it."
+        "A snapshot contains the agent's commits, its staged, uncommitted and untracked files, its conversation and "
+        "its options. It does not contain ignored files. The agent can continue to run while mngr saves it.\n"
+        "With @HOST, mngr saves a host without its agents, if its provider supports snapshots. To create a new host "
+        "from this snapshot, run mngr create NAME@.PROVIDER -b snapshot=NAME."
     ),
     arguments=(
         Argument(name="AGENT", help="An agent's name or id, or @HOST", complete="agents"),
-        Argument(name="NAME", help="The snapshot's name (default: the agent's name and the time)", required=False),
+        Argument(name="NAME", help="The new snapshot's name (default: the agent's name and the time)", required=False),
     ),
     examples=(
         ("mngr snapshot create foo before-merge", "Save foo's current state"),
-        ("mngr snapshot create @box.docker warm", "Save a container with everything installed in it"),
+        ("mngr snapshot create @box.docker warm", "Save a container with all programs that are installed in it"),
     ),
 )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="snapshot destroy",
     summary=COMMANDS["snapshot destroy"][1],
-    description="You cannot restore a deleted snapshot. Agents that were created from it stay.",
+    description="You cannot restore a deleted snapshot. mngr keeps the agents that were created from the snapshot.",
     arguments=(Argument(name="NAME", help="A snapshot's name", is_repeatable=True, complete="snapshots"),),
     examples=(("mngr snapshot destroy before-merge", "Delete the snapshot before-merge"),),
 )

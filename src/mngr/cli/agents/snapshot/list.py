@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="snapshot list",
     summary=COMMANDS["snapshot list"][1],
-    examples=(("mngr snapshot list", "List all snapshots, the latest last"),),
+    examples=(("mngr snapshot list", "List all snapshots; the latest one comes last"),),
 )
 
 

@@ -15,22 +15,26 @@ COMMAND = CommandSpec(
     name="snapshot restore",
     summary=COMMANDS["snapshot restore"][1],
     description=(
-        "The new agent has the files, the conversation and the options of the snapshot, and its own branch mngr/NAME. "
-        "mngr runs the project's set-up again and starts the agent. The snapshot stays."
+        "The new agent gets the files, the conversation and the options from the snapshot, and its own branch "
+        "mngr/NAME. mngr runs the project's set-up command and starts the agent. mngr keeps the snapshot."
     ),
     arguments=(
         Argument(name="NAME", help="A snapshot's name", complete="snapshots"),
         Argument(
             name="ADDRESS",
-            help="The agent's name, or NAME@HOST for another host (default: the name of the saved agent, if it is free)",
+            help="The new agent's name; NAME@HOST creates it on another host (default: the saved agent's name, if no "
+            "other agent uses it)",
             required=False,
         ),
     ),
     options=(Option(flags=("--start",), default=True, help="Start the agent"),),
     examples=(
-        ("mngr snapshot restore before-merge foo-2", "Continue from the snapshot as foo-2"),
-        ("mngr snapshot restore before-merge foo-2@box", "Do the same on the ssh host box"),
-        ("mngr snapshot restore before-merge foo-2 --no-start", "Restore the files and the conversation only"),
+        ("mngr snapshot restore before-merge foo-2", "Create the agent foo-2 from the snapshot before-merge"),
+        ("mngr snapshot restore before-merge foo-2@box", "Create the copy on the ssh host box"),
+        (
+            "mngr snapshot restore before-merge foo-2 --no-start",
+            "Restore the files and the conversation, but do not start the agent",
+        ),
     ),
 )
 

@@ -20,7 +20,8 @@ _POLL_INTERVAL = 0.3  # Seconds between two reads of the journal.
 COMMAND = CommandSpec(
     name="tmr attach",
     summary=COMMANDS["tmr attach"][1],
-    description="mngr shows the progress from the run's journal until the run ends. Ctrl-C stops watching; the run continues.",
+    description="mngr shows the run's progress until the run has ended. You can stop watching with Ctrl-C, and the "
+    "run continues.",
     arguments=(RUN_ARGUMENT,),
     examples=(("mngr tmr attach", "Watch the latest run"),),
 )

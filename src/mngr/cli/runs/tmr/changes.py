@@ -29,25 +29,26 @@ COMMAND = CommandSpec(
     name="tmr changes",
     summary=COMMANDS["tmr changes"][1],
     description=(
-        "A change is the unit of review: all edits of one task to tests and documents, or one fix of the program. "
-        "You can include or exclude it as a whole. The same edit by several agents is one change. "
-        "The list contains only confirmed changes. During a run, it contains the changes of finished tasks. "
-        "After tmr integrate, mngr also shows which changes are in the branch, and why others are not."
+        "A change is a set of edits that you can include or exclude: either all edits that one task made to tests and "
+        "documents, or one fix of the program. If several agents made the same edit, mngr lists it as one change. The "
+        "list contains only confirmed changes. During a run, the list contains the changes of the finished tasks. "
+        "After mngr tmr integrate, the list also shows which changes are in the branch, and why mngr left out the "
+        "others."
     ),
     arguments=(
         RUN_ARGUMENT,
         Argument(
             name="CHANGE",
-            help="Show all details of this change; the first digits of its id are enough",
+            help="The id of a change whose details mngr shows; the first digits of the id are enough",
             required=False,
             complete="changes",
         ),
     ),
-    options=(Option(flags=("--diff",), help="Also show the diff of CHANGE"),),
+    options=(Option(flags=("--diff",), help="Also show the diff of the change CHANGE"),),
     examples=(
         ("mngr tmr changes", "List the changes of the latest run"),
-        ("mngr tmr changes nightly 3fa2 --diff", "Show one change with its diff"),
-        ("mngr tmr changes --format '{id} {kind} {tasks} {title}'", "Choose the format of each line"),
+        ("mngr tmr changes nightly 3fa2 --diff", "Show the change 3fa2 with its diff"),
+        ("mngr tmr changes --format '{id} {kind} {tasks} {title}'", "Print each row in your own format"),
     ),
 )
 

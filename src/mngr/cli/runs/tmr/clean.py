@@ -18,14 +18,14 @@ COMMAND = CommandSpec(
     name="tmr clean",
     summary=COMMANDS["tmr clean"][1],
     description=(
-        "mngr also releases the hosts that it created for the run. The run's folder stays, with results, receipts, "
-        "transcripts and commits; delete the folder yourself when you no longer need it."
+        "mngr also removes the hosts that it created for the run. It keeps the run's folder with the results, "
+        "receipts, transcripts and commits. You can delete this folder when you no longer need it."
     ),
     arguments=(RUN_ARGUMENT,),
-    options=(Option(flags=("--dry-run",), help="Count the agents and hosts, and change nothing"),),
+    options=(Option(flags=("--dry-run",), help="Print the number of agents and hosts without removing them"),),
     examples=(
-        ("mngr tmr clean --dry-run", "Count the agents and hosts of the latest run"),
-        ("mngr tmr clean nightly", "Clean up after the run nightly"),
+        ("mngr tmr clean --dry-run", "Print the number of agents and hosts of the latest run"),
+        ("mngr tmr clean nightly", "Move the agents of the run nightly to the trash"),
     ),
 )
 

@@ -29,14 +29,17 @@ COMMAND = CommandSpec(
     name="tmr integrate",
     summary=COMMANDS["tmr integrate"][1],
     description=(
-        "mngr takes every confirmed change, joins identical edits of several agents, and composes the branch "
-        "mngr/RUN/integrated: one commit for tests and documents, then one commit for each fix, the best first. "
-        "It runs the whole suite on that branch. If the suite fails, mngr bisects to the responsible change and excludes it, "
-        "with the evidence. For a conflict, mngr tries git rerere, your merge tool, the agent that made the change, "
-        "and --integrator, in this order. mngr writes PR.md and the report. It changes no other branch, "
-        "and moves this one only to a commit whose tests passed.\n"
-        "A second call repeats only what has changed. An exclusion holds until you include the change again with --with.\n"
-        "The exit code is 4 when a confirmed change is not in the branch."
+        "mngr puts all confirmed changes on the branch mngr/RUN/integrated. The branch has one commit for tests and "
+        "documents, and then one commit for each fix of the program; the fix with the best evidence comes first. If "
+        "several agents made the same edit, the branch contains it once. mngr runs the whole test suite on the "
+        "branch. If the suite fails, mngr bisects to the responsible change and excludes it, with the evidence. If "
+        "changes conflict, mngr tries four ways to resolve the conflict: git rerere, then your merge tool, then the "
+        "agent that made the change, and then the agent from --integrator. mngr writes PR.md, the text of the pull "
+        "request, and the report. mngr does not change any other branch, and it moves mngr/RUN/integrated only to a "
+        "commit whose tests passed.\n"
+        "If you run mngr tmr integrate again, it repeats only the steps whose input has changed. A change that you "
+        "exclude stays excluded until you include it with --with.\n"
+        "The exit code is 4 if the branch does not contain all confirmed changes."
     ),
     arguments=(RUN_ARGUMENT,),
     options=(
@@ -46,29 +49,31 @@ COMMAND = CommandSpec(
                 flags=("--without",),
                 metavar="CHANGE|TASK|SHA",
                 is_repeatable=True,
-                help="Exclude a change, now and in later integrations",
+                help="Exclude the change, the changes of the task or the commit, now and in later integrations",
             ),
             Option(
                 flags=("--reason",),
                 metavar="TEXT",
-                help="Record why you exclude the change; mngr shows the reason to later agents",
+                help="Record why you exclude a change; mngr shows the reason to later agents that work on the same "
+                "code",
             ),
             Option(
                 flags=("--with",),
                 metavar="CHANGE|TASK|SHA",
                 is_repeatable=True,
-                help="Include an excluded change again",
+                help="Include the change again, which you excluded earlier",
             ),
             Option(
                 flags=("--only",),
                 metavar="WHAT",
                 choices=("impl", "tests", "all"),
-                help="Include only implementation fixes (impl), only tests and documents (tests), or all (default: all)",
+                help="Include only fixes of the program (impl), only changes to tests and documents (tests), or all "
+                "changes (all) (default: all)",
             ),
             Option(
                 flags=("--onto",),
                 metavar="REF",
-                help="Build the branch on this commit (default: the commit that the run started from)",
+                help="Build the branch on the commit REF (default: the commit from which the run started)",
             ),
         ),
         *place_below(
@@ -78,7 +83,8 @@ COMMAND = CommandSpec(
                 metavar="LEVEL",
                 choices=("quick", "full"),
                 default="quick",
-                help="Use the receipts of the run (quick), or first verify each claim with more experiments for each test (full)",
+                help="Trust the run's earlier results (quick), or first check each claim again with more experiments "
+                "(full)",
             ),
             CHANGED_ISOLATION_OPTION,
         ),
@@ -90,34 +96,38 @@ COMMAND = CommandSpec(
                 metavar="N",
                 kind="int",
                 default=2,
-                help="Ask at most N agents about one conflict; 0 asks no agent",
+                help="Ask at most N agents to resolve one conflict; with 0, ask no agent",
             ),
             Option(
                 flags=("--conflict-timeout",),
                 metavar="TIME",
                 kind="length",
                 default=1800.0,
-                help="Spend at most TIME on all conflicts together",
+                help="Stop resolving conflicts after TIME in total",
             ),
         ),
         *place_below(
             "Pull request",
             Option(
                 flags=("--pr",),
-                help="Push the branch and open a draft pull request with gh or glab; without them, print the commands to run",
+                help="Push the branch and open a draft pull request with the program gh or glab; if neither is "
+                "installed, print the commands that you can run",
             ),
             Option(
                 flags=("--update-pr",),
-                help="Push new commits to the open pull request, and revert excluded changes with new commits instead of rewriting history",
+                help="Push new commits to the open pull request; mngr removes excluded changes with revert commits, "
+                "not with a force-push",
             ),
             Option(
                 flags=("--report-url",),
                 metavar="URL",
-                help="Link the tasks in PR.md to URL, where you publish the report folder (default: no links)",
+                help="Link the tasks in PR.md to the report at URL, to which you have copied the report folder "
+                "(default: no links)",
             ),
             Option(
                 flags=("--rewrite",),
-                help="With --update-pr, rebuild the branch and force-push it, unless somebody else pushed to it",
+                help="With --update-pr, build the branch again and force-push it, unless somebody else has pushed to "
+                "it",
             ),
         ),
     ),
@@ -127,7 +137,10 @@ COMMAND = CommandSpec(
             "mngr tmr integrate --without 3fa9c1 --reason 'the old name must keep working'",
             "Exclude one change",
         ),
-        ("mngr tmr integrate --onto main --pr", "Build on the current main, and open a draft pull request"),
+        (
+            "mngr tmr integrate --onto main --pr",
+            "Build the branch on the current main branch, and open a draft pull request",
+        ),
     ),
 )
 

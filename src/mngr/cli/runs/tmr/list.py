@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="tmr list",
     summary=COMMANDS["tmr list"][1],
-    examples=(("mngr tmr list", "List all runs of this project, also those of mngr map, the latest last"),),
+    examples=(
+        ("mngr tmr list", "List all runs of this project, including the runs of mngr map; the latest one comes last"),
+    ),
 )
 
 

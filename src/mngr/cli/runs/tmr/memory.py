@@ -18,25 +18,25 @@ COMMAND = CommandSpec(
     summary=COMMANDS["tmr memory"][1],
     description=(
         "The actions are:\n"
-        "  list     show confirmed tests; a run skips them until the test, its\n"
+        "  list     print confirmed tests; a run skips a test until the test, its\n"
         "           conftest files, the tutorial or the code under test change\n"
-        "  flaky    show tests that passed and failed without a change\n"
-        "  reasons  show why people excluded changes; mngr tells later agents\n"
-        "  forget   delete entries, so that the next run works on those tests again"
+        "  flaky    print tests that both passed and failed without a change\n"
+        "  reasons  print why people excluded changes; later agents get this list\n"
+        "  forget   delete entries, so that later runs work on these tests again"
     ),
     arguments=(
-        Argument(name="ACTION", help="list, flaky, reasons or forget (default: list)", required=False),
+        Argument(name="ACTION", help="The action: list, flaky, reasons or forget (default: list)", required=False),
         Argument(
             name="NAME",
-            help="Tests, or changes for reasons (default: all)",
+            help="The tests, or with reasons the changes, to print or delete (default: all)",
             is_repeatable=True,
             required=False,
         ),
     ),
     examples=(
-        ("mngr tmr memory list", "Show the confirmed tests"),
-        ("mngr tmr memory reasons", "Show why changes were excluded"),
-        ("mngr tmr memory forget", "Delete everything"),
+        ("mngr tmr memory list", "Print the confirmed tests"),
+        ("mngr tmr memory reasons", "Print why people excluded changes"),
+        ("mngr tmr memory forget", "Delete all entries"),
     ),
 )
 

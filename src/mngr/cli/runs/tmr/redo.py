@@ -26,20 +26,30 @@ COMMAND = CommandSpec(
     name="tmr redo",
     summary=COMMANDS["tmr redo"][1],
     description=(
-        "mngr starts the agent that made the change, continues its conversation with your message, verifies its new version "
-        "and integrates the run again. If several agents made the same change, mngr asks the first of them. "
-        "If the agent does not answer, nothing changes. To use a new agent instead: mngr tmr retry."
+        "mngr starts the agent that made the change, and sends your message to it. When the agent has answered, mngr "
+        "verifies the new version and builds the branch again. If several agents made the same change, mngr asks the "
+        "first of them. If the agent does not answer, the branch stays as it is. To give the task to a new agent, use "
+        "mngr tmr retry."
     ),
     arguments=(
         Argument(
             name="CHANGE",
-            help="The id of a change from mngr tmr changes, a task, or a commit of the branch",
+            help="The id of a change (mngr tmr changes prints the ids), a task, or a commit of the branch",
             complete="changes",
         ),
     ),
     options=(
-        Option(flags=("-m", "--message"), metavar="TEXT", help="Tell the agent what to change (required)"),
-        Option(flags=("--run",), metavar="RUN", help="Use this run (default: the latest)", complete="runs"),
+        Option(
+            flags=("-m", "--message"),
+            metavar="TEXT",
+            help="Send TEXT to the agent, for example what it must change (required)",
+        ),
+        Option(
+            flags=("--run",),
+            metavar="RUN",
+            help="Use the run with the name RUN (default: the latest run)",
+            complete="runs",
+        ),
         *LIMIT_OPTIONS,
         NOTIFY_OPTION,
     ),

@@ -17,20 +17,24 @@ COMMAND = CommandSpec(
     name="tmr report",
     summary=COMMANDS["tmr report"][1],
     description=(
-        "The pages open from disk and load nothing from the network. They show counts, root causes, a timeline of all agents "
-        "and the cost; for each task they show the claim beside the receipt, the diff by commit, terminals and the "
-        "conversation. tmr run writes the pages during the run, and an open page reloads itself until the run has ended."
+        "A browser can open the pages from the disk, without a web server or the network. The pages show the number "
+        "of tasks in each state, the root causes, a timeline of all agents and the cost. For each task, they compare "
+        "the agent's claim with mngr's receipt, and show the diff of each commit, the terminal and the conversation. "
+        "mngr tmr run updates the report during the run, and an open page reloads itself until the run has ended."
     ),
     arguments=(RUN_ARGUMENT,),
     options=(
         Option(
-            flags=("--export",), metavar="FILE", help="Also write the report to FILE as a zip archive", complete="files"
+            flags=("--export",),
+            metavar="FILE",
+            help="Also write the whole report to the zip file FILE",
+            complete="files",
         ),
-        Option(flags=("--open",), help="Open the first page in a browser"),
+        Option(flags=("--open",), help="Open the report in a browser"),
     ),
     examples=(
         ("mngr tmr report --open", "Open the report of the latest run"),
-        ("mngr tmr report nightly --export nightly.zip", "Write one file that you can send to a colleague"),
+        ("mngr tmr report nightly --export nightly.zip", "Write the report of the run nightly to one zip file"),
     ),
 )
 

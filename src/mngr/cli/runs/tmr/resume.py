@@ -18,8 +18,9 @@ COMMAND = CommandSpec(
     name="tmr resume",
     summary=COMMANDS["tmr resume"][1],
     description=(
-        "mngr takes over running agents, starts missing ones, and repeats nothing that is finished. "
-        "The run keeps its limits unless you give new ones. mngr refuses if the run is still in progress."
+        "Agents that are still running continue. mngr starts agents for the tasks that have none, and does not repeat "
+        "finished tasks. The run keeps its limits unless you give new ones. If the run is still in progress, mngr "
+        "prints an error."
     ),
     arguments=(RUN_ARGUMENT,),
     options=(CHANGED_ISOLATION_OPTION, *LIMIT_OPTIONS, NOTIFY_OPTION),

@@ -18,36 +18,43 @@ COMMAND = CommandSpec(
     name="tmr retry",
     summary=COMMANDS["tmr retry"][1],
     description=(
-        "Without TASK, mngr retries all tasks that ended as blocked, failed, refuted, flaky or unverified. "
-        "Each task gets a new agent."
+        "Each task gets a new agent. Without TASK, mngr retries all tasks whose result is blocked, failed, refuted, "
+        "flaky or unverified."
     ),
     arguments=(
-        Argument(name="TASK", help="A test, or the short name (slug) of a task", is_repeatable=True, required=False),
+        Argument(
+            name="TASK", help="The id of a test, or a task's short name (slug)", is_repeatable=True, required=False
+        ),
     ),
     options=(
         Option(flags=("--blocked",), help="Retry only tasks whose agent reported that it is blocked"),
-        Option(flags=("--run",), metavar="RUN", help="Use this run (default: the latest)", complete="runs"),
+        Option(
+            flags=("--run",),
+            metavar="RUN",
+            help="Use the run with the name RUN (default: the latest run)",
+            complete="runs",
+        ),
         Option(flags=("-m", "--message"), metavar="HINT", help="Add this hint to the prompt of the new agents"),
         *place_below(
             "Agents",
             Option(
                 flags=("--agent",),
                 metavar="KIND",
-                help="Use agents of this kind (default: the kind that the task had before)",
+                help="Use agents of the kind KIND, for example claude (default: the kind of the task's earlier agent)",
                 complete="kinds",
             ),
             Option(
                 flags=("--agent-arg",),
                 metavar="WORD",
                 is_repeatable=True,
-                help="Pass WORD to the agent's program instead of the earlier arguments",
+                help="Pass the argument WORD to the agent's program; earlier arguments no longer apply",
             ),
         ),
         *LIMIT_OPTIONS,
         NOTIFY_OPTION,
     ),
     examples=(
-        ("mngr tmr retry --blocked --agent claude", "Give blocked tasks to Claude Code"),
+        ("mngr tmr retry --blocked --agent claude", "Let Claude Code retry all blocked tasks"),
         ("mngr tmr retry", "Retry all unsuccessful tasks"),
         (
             "mngr tmr retry tests/test_x.py::test_y -m 'the clock is UTC' --agent claude",

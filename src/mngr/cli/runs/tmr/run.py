@@ -43,18 +43,20 @@ COMMAND = CommandSpec(
     name="tmr run",
     summary=COMMANDS["tmr run"][1],
     description=(
-        "mngr runs all tests unchanged, groups failures that share a root cause, and starts one agent for each root cause and "
-        "each test, which repairs or improves it. mngr pulls each agent's work and re-runs its claim in a clean room; "
-        "only confirmed work counts. At the end, mngr builds one branch from the confirmed changes, as tmr integrate does. "
-        "mngr starts no agent if it cannot collect the tests, or if the tests would not run the copy's own code. "
-        "After a crash, tmr resume continues the run.\n"
-        "The exit code is 4 when a task is blocked, refuted or not integrated, and 5 when time or money ran out before all "
-        "tasks were finished."
+        "First, mngr runs all tests without any changes. Tests that fail for the same reason share a root cause. mngr "
+        "starts one agent for each root cause and one agent for each other test. The agents repair or improve the "
+        "tests. When an agent claims that a test passes, mngr re-runs the test in a clean room, which is a fresh copy "
+        "of the project that no agent can access. At the end, mngr builds one branch from the confirmed changes, like "
+        "mngr tmr integrate. mngr does not start any agent if it cannot collect the tests, or if the tests would "
+        "import the project's package from outside their copy. After a crash, continue the run with mngr tmr resume.\n"
+        "The exit code is 4 if a task is blocked, refuted or failed, or if the branch does not contain all confirmed "
+        "changes. It is 5 if the run reached a limit of time or cost before all tasks were finished."
     ),
     arguments=(
         Argument(
             name="PATH",
-            help="Tests to work on, as for pytest (default: all tests below the current directory)",
+            help="The tests that agents work on, written as for pytest (default: all tests below the current "
+            "directory)",
             is_repeatable=True,
             required=False,
             complete="files",
@@ -68,19 +70,20 @@ COMMAND = CommandSpec(
                 metavar="WHAT",
                 choices=("failing", "changed", "all"),
                 default="all",
-                help="Give agents only the failing tests, only the tests changed since the last run, or all",
+                help="Let agents work only on failing tests (failing), only on tests that a change since the last run "
+                "can affect (changed), or on all tests (all)",
             ),
             Option(
                 flags=("--changed-since",),
                 metavar="REF",
-                help="Give agents only tests whose file changed since this commit",
+                help="Let agents work only on tests in files that have changed since the commit REF",
             ),
             Option(
                 flags=("--max-tasks",),
                 metavar="N",
                 kind="int",
                 default=100,
-                help="Fill the run up to N tasks with passing tests, those that need work most first; failing tests always become tasks",
+                help="Let agents work on all failing tests, and on passing tests until the run has N tasks",
             ),
             Option(
                 flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"
@@ -90,11 +93,12 @@ COMMAND = CommandSpec(
                 metavar="K",
                 kind="int",
                 default=2,
-                help="Run each test K times for the baseline, before agents start",
+                help="Run each test K times before any agent starts",
             ),
             Option(
                 flags=("--fresh",),
-                help="Run the tests for the baseline again, even if nothing has changed since a run in the last 24 hours",
+                help="Run all tests before the agents start, even if mngr has stored their results in the last 24 "
+                "hours and nothing has changed",
             ),
             Option(
                 flags=("--test-timeout",),
@@ -106,7 +110,8 @@ COMMAND = CommandSpec(
             Option(
                 flags=("--test-on",),
                 metavar="ADDRESS",
-                help="Run the tests of the baseline, the receipts and the integration on @HOST, or on new hosts of .PROVIDER (default: this machine)",
+                help="When mngr itself runs tests, run them on @HOST, or on new hosts that @.PROVIDER creates; --on "
+                "chooses the host of the agents (default: this machine)",
             ),
             ISOLATION_OPTION,
         ),
@@ -117,14 +122,14 @@ COMMAND = CommandSpec(
                 metavar="LEVEL",
                 choices=("quick", "full"),
                 default="quick",
-                help="Verify claims quickly (quick), or with more experiments for each test (full)",
+                help="Choose how thoroughly mngr checks each claim: quick, or full for more experiments with each test",
             ),
             Option(
                 flags=("--verify-runs",),
                 metavar="K",
                 kind="int",
                 default=3,
-                help="Run a test K times to confirm a claim",
+                help="Run each test K times to check an agent's claim",
             ),
         ),
         *make_agent_options("default: mechanic, which needs no model"),
@@ -134,14 +139,14 @@ COMMAND = CommandSpec(
                 flags=("--agent-arg",),
                 metavar="WORD",
                 is_repeatable=True,
-                help="Pass WORD to the agent's program as an argument",
+                help="Pass the argument WORD to the agent's program",
             ),
             Option(
                 flags=("--tries",),
                 metavar="N",
                 kind="int",
                 default=3,
-                help="Let at most N agents in turn work on one root cause",
+                help="If an agent cannot repair a root cause, let another agent try, up to N agents in total",
             ),
         ),
         *LIMIT_OPTIONS,
@@ -149,28 +154,34 @@ COMMAND = CommandSpec(
             "Integration",
             Option(
                 flags=("--no-integrate",),
-                help="Do not build the branch at the end; to build it later, run mngr tmr integrate",
+                help="Do not build a branch at the end of the run; mngr tmr integrate can build it later",
             ),
             INTEGRATOR_OPTION,
         ),
         *place_below(
             "Output",
-            Option(flags=("--dry-run",), help="Print the tasks and the estimated cost, and start no agent"),
-            Option(flags=("--yes",), help="Start a large run without asking for confirmation"),
-            Option(flags=("--detach",), help="Run in the background as an agent, and return at once"),
-            Option(flags=("--name",), metavar="RUN", help="Name the run (default: the current time)"),
+            Option(flags=("--dry-run",), help="Print the tasks and the estimated cost without starting any agent"),
+            Option(
+                flags=("--yes",),
+                help="Start the run without asking you for confirmation; mngr asks only before large runs",
+            ),
+            Option(flags=("--detach",), help="Continue the run in the background, and return immediately"),
+            Option(flags=("--name",), metavar="RUN", help="Set the run's name (default: the current time)"),
             NOTIFY_OPTION,
         ),
     ),
-    trailing=Argument(name="PYTEST ARGS", help="Pass these arguments to pytest unchanged"),
+    trailing=Argument(name="PYTEST ARGS", help="The arguments that mngr passes to pytest"),
     examples=(
         (
             "mngr tmr run tests/e2e --agent claude --sandbox --yolo --max-agents 20 --budget 50",
-            "Let Claude Code work on the tests in tests/e2e, for at most 50 dollars",
+            "Let Claude Code work on the tests in tests/e2e, and stop when the cost reaches 50 dollars",
         ),
         ("mngr tmr run", "Work on every test with the rule-based agent, which needs no model"),
-        ("mngr tmr run --only failing -- -m 'not slow'", "Work on failing tests, without the slow ones"),
-        ("mngr tmr run --dry-run", "Show what a run would do and cost"),
+        (
+            "mngr tmr run --only failing -- -m 'not slow'",
+            "Work on failing tests, except tests with the pytest marker slow",
+        ),
+        ("mngr tmr run --dry-run", "Print the tasks of a run and its estimated cost"),
     ),
 )
 

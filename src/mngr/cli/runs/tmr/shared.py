@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mngr.tmr.pipeline import PipelineResult
     from mngr.tmr.prepare.estimate import Estimate
 
-RUN_ARGUMENT = Argument(name="RUN", help="A run (default: the latest)", required=False, complete="runs")
+RUN_ARGUMENT = Argument(name="RUN", help="The run's name (default: the latest run)", required=False, complete="runs")
 BAD_OUTCOMES = ("failed", "blocked", "refuted", "flaky", "unverified")
 
 

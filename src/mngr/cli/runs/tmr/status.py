@@ -24,8 +24,9 @@ COMMAND = CommandSpec(
     name="tmr status",
     summary=COMMANDS["tmr status"][1],
     description=(
-        "mngr shows what each agent claims beside what mngr saw when it re-ran the claim, and the places in files that "
-        "several agents edit. mngr reads all this from the run's folder and contacts no agent."
+        "For each task, mngr shows the agent's claim and the result that mngr got when it re-ran the test. It also "
+        "lists parts of files that several agents have edited. mngr reads this information from the run's folder and "
+        "does not contact any agent."
     ),
     arguments=(RUN_ARGUMENT,),
     examples=(

@@ -16,12 +16,12 @@ COMMAND = CommandSpec(
     name="tmr stop",
     summary=COMMANDS["tmr stop"][1],
     description=(
-        "mngr ends the process of the run and then stops all its agents, which keep their work. "
-        "mngr tmr resume continues the run later."
+        "mngr ends the run's process and stops all its agents. The agents keep their work. mngr tmr resume can "
+        "continue the run later."
     ),
     arguments=(RUN_ARGUMENT,),
     options=(Option(flags=("--destroy",), help="Also move the agents to the trash"),),
-    examples=(("mngr tmr stop", "Stop the latest run and its agents at once"),),
+    examples=(("mngr tmr stop", "Stop the latest run and its agents"),),
 )
 
 

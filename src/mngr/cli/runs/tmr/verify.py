@@ -34,27 +34,29 @@ COMMAND = CommandSpec(
     name="tmr verify",
     summary=COMMANDS["tmr verify"][1],
     description=(
-        "mngr reads what the branch's commits change in the tests, checks the branch out in isolated clean rooms, and runs "
-        "every test that the branch changes, or the named TESTs. Each test gets a verdict:\n"
-        "  confirmed   the test passed every time, and no finding contradicts it\n"
-        "  refuted     the test fails, passes because it was weakened,\n"
-        "              or the branch touches protected files\n"
+        "mngr checks out the branch in a clean room, which is a fresh isolated workspace. There, it runs each TEST, "
+        "or each test that the branch changes if you do not name any. It also looks for edits that weaken a test. "
+        "Each test gets a verdict:\n"
+        "  confirmed   the test passed every time, and nothing shows that it was weakened\n"
+        "  refuted     the test fails, or it passes because it was weakened,\n"
+        "              or the branch changes protected files\n"
         "  flaky       the test passed only sometimes\n"
-        "  unverified  the test could not run, the branch changes the set-up,\n"
+        "  unverified  mngr could not run the test, the branch changes the set-up,\n"
         "              or the tests did not run the branch's own code\n"
-        "All settings come from your checkout. [project] setup uses the files of the base, never those of the branch. "
-        "A fix of the implementation must be proven: the test must fail when mngr takes back only that fix. "
-        "--verify full also replaces the program by a stub, and puts faults into the code that the test runs: "
-        "the new test must catch every fault that the old test caught. "
-        "With --receipt, mngr repeats an earlier receipt from the commits alone and compares the two. "
-        "The commands come from your settings and options, not from the receipt.\n"
-        "The exit code is 0 when everything is confirmed, or the receipt is the same again, and 4 otherwise."
+        "mngr uses the settings from your checkout. It runs the set-up command (project.setup) with the files of the "
+        "base commit, not with files from the branch. If the branch fixes the program, mngr also runs the test "
+        "without this fix, and the test must fail. With --verify full, mngr also runs each test with a stub that does "
+        "nothing instead of the program, and with deliberate faults in the code that the test runs. The new test must "
+        "detect every fault that the old test detected. With --receipt, mngr runs the tests of an earlier receipt "
+        "again and compares the results. It takes the commands from your settings and options, not from the receipt.\n"
+        "The exit code is 0 if all tests are confirmed, or if the results are the same as in the receipt. In all "
+        "other cases, it is 4."
     ),
     arguments=(
-        Argument(name="REF", help="A branch or commit", required=False),
+        Argument(name="REF", help="The branch or commit to verify", required=False),
         Argument(
             name="TEST",
-            help="Tests to run, as for pytest (default: the tests that the branch changes)",
+            help="The tests to run, written as for pytest (default: the tests that the branch changes)",
             is_repeatable=True,
             required=False,
             complete="files",
@@ -66,12 +68,13 @@ COMMAND = CommandSpec(
             Option(
                 flags=("--base",),
                 metavar="REF",
-                help="Compare with this commit (default: the commit where the branch left your branch, its upstream or main)",
+                help="Compare the branch with the commit REF (default: the last common commit with your branch, its "
+                "upstream or main)",
             ),
             Option(
                 flags=("--receipt",),
                 metavar="FILE",
-                help="Repeat the test runs of the receipt in FILE, and compare the results",
+                help="Run the tests of the receipt in FILE again, and compare the results",
             ),
         ),
         *place_below(
@@ -81,7 +84,7 @@ COMMAND = CommandSpec(
                 metavar="LEVEL",
                 choices=("quick", "full"),
                 default="quick",
-                help="Verify quickly (quick), or with more experiments for each test (full)",
+                help="Choose how thoroughly mngr checks the branch: quick, or full for more experiments with each test",
             ),
             Option(flags=("--runs",), metavar="K", kind="int", default=3, help="Run each test K times"),
             Option(
@@ -89,7 +92,8 @@ COMMAND = CommandSpec(
                 metavar="N",
                 kind="int",
                 default=0,
-                help="Use N as the random seed for the order of the runs and for the faults (default: 0)",
+                help="Use N as the random seed for the order of the test runs and for the deliberate faults (default: "
+                "0)",
             ),
             Option(
                 flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"
@@ -102,26 +106,37 @@ COMMAND = CommandSpec(
                 help="Stop a test that runs longer than TIME",
             ),
             Option(
-                flags=("--on",), metavar="ADDRESS", help="Create the clean rooms on this host (default: this machine)"
+                flags=("--on",), metavar="ADDRESS", help="Run the tests on the host ADDRESS (default: this machine)"
             ),
             ISOLATION_OPTION,
             Option(
                 flags=("--trust-setup",),
-                help="Run [project] setup with the branch's files, even if the branch changes how the project is set up",
+                help="Run the set-up command (project.setup) with the branch's files, even if the branch changes the "
+                "files that this command uses",
             ),
-            Option(flags=("--fresh",), help="Run every test again, even if mngr remembers its result"),
+            Option(flags=("--fresh",), help="Run each test again, even if mngr has stored its result"),
         ),
         *place_below(
             "Output",
-            Option(flags=("--junit",), metavar="FILE", help="Write a JUnit report for CI to FILE"),
-            Option(flags=("--output",), metavar="DIR", help="Write each receipt to a file in DIR"),
+            Option(
+                flags=("--junit",),
+                metavar="FILE",
+                help="Write the results to FILE in the JUnit format, which CI systems can read",
+            ),
+            Option(flags=("--output",), metavar="DIR", help="Write one receipt for each test to the directory DIR"),
         ),
     ),
-    trailing=Argument(name="PYTEST ARGS", help="Pass these arguments to pytest unchanged"),
+    trailing=Argument(name="PYTEST ARGS", help="The arguments that mngr passes to pytest"),
     examples=(
-        ("mngr tmr verify feature", "Check that a branch's tests pass and are not weakened"),
+        (
+            "mngr tmr verify feature",
+            "Check that the tests of the branch feature pass and that the branch does not weaken them",
+        ),
         ("mngr tmr verify HEAD --base origin/main --verify full --junit report.xml", "Verify in a CI job"),
-        ("mngr tmr verify --receipt .mngr/runs/nightly/tasks/test-list-1a2b3c/receipt.json", "Repeat a receipt"),
+        (
+            "mngr tmr verify --receipt .mngr/runs/nightly/tasks/test-list-1a2b3c/receipt.json",
+            "Run the tests of a receipt again",
+        ),
     ),
 )
 

@@ -17,8 +17,8 @@ COMMAND = CommandSpec(
     summary=COMMANDS["config get"][1],
     arguments=(Argument(name="KEY", help="A setting, for example project.setup", complete="settings"),),
     examples=(
-        ("mngr config get stop.grace", "Print the value only"),
-        ("mngr config get stop.grace --format '{source}'", "Print where the value comes from"),
+        ("mngr config get stop.grace", "Print the value of stop.grace"),
+        ("mngr config get stop.grace --format '{source}'", "Print the source of the value"),
     ),
 )
 

@@ -16,12 +16,14 @@ COMMAND = CommandSpec(
     name="config list",
     summary=COMMANDS["config list"][1],
     description=(
-        "A later source replaces an earlier one: default, user (mngr's home), project (.mngr/settings.toml), "
-        "local (.mngr/settings.local.toml), env (MNGR__A__B) and -S. In a file, KEY+= extends a list instead."
+        "A setting can come from six sources: default (built into mngr), user (the file in mngr's home), project "
+        "(.mngr/settings.toml), local (.mngr/settings.local.toml), env (the environment variable MNGR__A__B for the "
+        "setting a.b) and -S. If several sources contain the same setting, mngr uses the last of them in this order. "
+        "KEY+= in a file adds values to a list and keeps the earlier values."
     ),
     examples=(
-        ("mngr config list", "List every value and its source"),
-        ("MNGR__STOP__GRACE=5s mngr config list", "Set a value in the environment"),
+        ("mngr config list", "List each setting with its value and its source"),
+        ("MNGR__STOP__GRACE=5s mngr config list", "Set stop.grace with an environment variable"),
     ),
 )
 

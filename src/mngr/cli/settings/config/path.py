@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="config path",
     summary=COMMANDS["config path"][1],
-    description="With one of the options, mngr prints only that path. The files need not exist.",
+    description="With --user, --project or --local, mngr prints only the path of that file. mngr prints a path even "
+    "if the file does not exist.",
     options=SCOPE_OPTIONS,
     examples=(
         ("mngr config path", "Print all paths"),

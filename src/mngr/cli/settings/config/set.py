@@ -17,22 +17,23 @@ COMMAND = CommandSpec(
     name="config set",
     summary=COMMANDS["config set"][1],
     description=(
-        "Settings that describe the project (project.*, tutorial.*) go to the project's file, and all others to your own, "
-        "unless you choose a file. mngr reads VALUE as TOML if possible, and else as text. It keeps comments in the file."
+        "If you do not choose a file, mngr writes settings that describe the project (project.* and tutorial.*) to "
+        "the project's file, and all other settings to your own file. mngr reads VALUE as TOML. If VALUE is not valid "
+        "TOML, mngr uses it as text. mngr keeps the comments in the file."
     ),
     arguments=(
         Argument(
             name="KEY",
-            help="A setting; KEY+= extends a list; you can also write KEY=VALUE as one word",
+            help="The setting's name, or KEY+= to add a value to a list; you can also write KEY=VALUE as one argument",
             complete="settings",
         ),
         Argument(name="VALUE", help="The new value", required=False),
     ),
     options=SCOPE_OPTIONS,
     examples=(
-        ("mngr config set project.setup 'uv sync'", "Set the command that makes a fresh copy of this project runnable"),
-        ("mngr config set project.carry+=.env", "Copy one more ignored file to each agent"),
-        ("mngr config set commands.create.connect false --user", "Change the default of an option of create"),
+        ("mngr config set project.setup 'uv sync'", "Set the command that prepares a fresh copy of this project"),
+        ("mngr config set project.carry+=.env", "Copy the ignored file .env to each agent"),
+        ("mngr config set commands.create.connect false --user", "Turn off --connect by default for mngr create"),
     ),
 )
 

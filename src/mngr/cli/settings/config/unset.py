@@ -16,8 +16,8 @@ COMMAND = CommandSpec(
     name="config unset",
     summary=COMMANDS["config unset"][1],
     description=(
-        "Without an option, mngr removes the setting from the file whose value is in effect. "
-        "You can also remove a setting that mngr does not know."
+        "If you do not choose a file, mngr removes the setting from the file that currently determines its value. You "
+        "can also remove a setting that mngr does not know."
     ),
     arguments=(Argument(name="KEY", help="A setting", complete="settings"),),
     options=SCOPE_OPTIONS,
