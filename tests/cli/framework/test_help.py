@@ -62,7 +62,7 @@ def test_the_options_of_a_run_are_in_groups_with_defaults_for_people(mngr: MngrP
     out = mngr("tmr", "run", "--help").out
     headings = [line for line in out.splitlines() if line and not line.startswith(" ")]
     assert {"Tests", "Verification", "Agents", "Limits", "Integration", "Output", "Common options"} <= set(headings)
-    assert "Stop an agent that works on its task for longer than TIME (default: 1h)" in out
+    assert "Stop an agent that works on its task for longer than TIME (default: 1h)" in " ".join(out.split())
     assert "(default: on; turn it off with --no-start)" in " ".join(mngr("help", "clone").out.split())
     assert not re.search(r"default: (True|False|None|\d+\.\d)", out)
 

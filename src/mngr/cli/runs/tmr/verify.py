@@ -39,7 +39,7 @@ COMMAND = CommandSpec(
         "Each test gets a verdict:\n"
         "  confirmed   the test passed every time, and nothing shows that it was weakened\n"
         "  refuted     the test fails, or it passes because it was weakened,\n"
-        "              or the branch changes protected files\n"
+        "              or the branch changes files that it must not change\n"
         "  flaky       the test passed only sometimes\n"
         "  unverified  mngr could not run the test, the branch changes the set-up,\n"
         "              or the tests did not run the branch's own code\n"
