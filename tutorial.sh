@@ -1,7 +1,7 @@
 #!/bin/sh
 
-# mngr, feature by feature. Each block below is a comment, followed by the commands that it explains.
-# `sh tutorial.sh` runs everything from top to bottom in a temporary directory. It needs no account, model or network.
+# This tutorial shows each feature of mngr. Each block below is a comment, followed by the commands that it explains.
+# `sh tutorial.sh` runs all commands from top to bottom in a temporary directory. It needs no account, model or network.
 
 set -eu
 
@@ -18,7 +18,7 @@ git commit -qm 'Open the shop'
 # The first agent
 ##################################################
 
-# run a command as an agent, in its own worktree and on its own branch; create returns as soon as the command runs
+# run a command as an agent, in its own worktree and on its own branch; mngr create does not wait for the end of the command
 mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
 
 # list the agents
@@ -28,31 +28,31 @@ mngr list
 until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done
 mngr diff foo
 
-# show only how much the agent changed
+# show the number of lines that the agent changed in each file
 mngr diff foo --stat
 
 # show the agent's screen without attaching to it
 mngr capture foo
 
-# attach with your own terminal program: mngr runs any command and passes the agent in environment variables
+# run your own command instead of attaching; environment variables contain the agent's name and its work dir
 mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
 
-# run a command in the agent's work dir, with the agent's environment; mngr exits with the command's exit code
+# run a command in the agent's work dir, with the agent's environment variables; mngr exits with the command's exit code
 mngr exec foo -- git log --oneline -1
 
 # merge the agent's work into the current branch
 mngr pull foo --merge
 
-# stop the agent's process and keep everything else
+# stop the agent's process; mngr keeps its files
 mngr stop foo
 
 # start the agent again
 mngr start foo
 
-# destroy the agent; a running agent needs --force
+# move the agent to the trash; for a running agent, add --force
 mngr destroy --force foo
 
-# list the destroyed agents and restore one
+# list the agents in the trash, and restore one of them
 mngr undestroy --list
 mngr undestroy foo
 
@@ -60,13 +60,13 @@ mngr undestroy foo
 # Create
 ##################################################
 
-# create an agent without a name: mngr chooses one
+# create an agent without a name; mngr chooses a name
 mngr create --label tutorial=yes -- sleep 1000
 
 # create several agents at the same time: w-1, w-2 and w-3
 mngr create w --count 3 --label team=red -- sleep 1000
 
-# start from another commit and choose the name of the branch; * stands for the agent's name
+# start from another commit, and choose the branch's name; mngr replaces * with the agent's name
 git tag start
 mngr create past --branch 'start:work/*' -- sleep 1000
 
@@ -74,7 +74,7 @@ mngr create past --branch 'start:work/*' -- sleep 1000
 git branch topic
 mngr create taker --branch topic -- sleep 1000
 
-# give the agent its own repository, which shares nothing with yours
+# give the agent its own repository, which shares no files with your repository
 mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'
 mngr wait apart --state DONE --timeout 20s
 
@@ -90,35 +90,35 @@ mngr create drafts --dirty include -- sleep 1000
 mngr exec drafts -- cat draft.txt
 rm draft.txt
 
-# set environment variables: a new one, one of yours, and some from a file; no value appears on the agent's command line
+# set environment variables: a new variable, a variable from your shell, and variables from a file; ps does not show their values
 export GREETING=moin
 printf 'TOKEN="a secret with $ and spaces"\n' > ../secrets.env
 mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000
 mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
 
-# attach as soon as the agent runs, here with a command instead of a terminal
+# create an agent and attach to it; in this example, a command runs instead of attaching
 mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
 
-# open another tmux window beside the agent
+# run a second command in another tmux window of the agent
 mngr create server -w logs='tail -f /dev/null' -- sleep 1000
 
-# run the agent in a sandbox, if bubblewrap is installed: it sees the system and its own copy, and has no network
+# if bubblewrap is installed, run the agent in a sandbox, in which it cannot use your files or the network
 if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi
 
-# let mngr stop the agent after an hour without activity
+# create an agent that mngr stops after an hour without activity
 mngr create idler --idle-timeout 1h -- sleep 1000
 
-# start from the work of another agent
+# copy the current work of another agent
 mngr create second --from apart -- sleep 1000
 
-# start from the URL of a repository
+# copy the repository at a URL
 git clone -q --bare . ../elsewhere.git
 mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000
 
-# use the existing agent with this name, and start it if it is stopped
+# use the existing agent with this name instead of creating one; mngr starts the agent if it is stopped
 mngr create foo --reuse -- sleep 1000
 
-# save a set of options as a template and use it
+# save a set of options as a template, and create an agent with these options
 mngr config set templates.quick.transfer copy
 mngr config set templates.quick.label team=blue
 mngr create blue -t quick -- sleep 1000
@@ -134,13 +134,13 @@ mngr list --host local --project shop --label tutorial
 # list agents that match an expression
 mngr list --filter 'labels.team == red and not (state == DONE)'
 
-# choose the columns and the order of the rows
+# choose the columns of the list, and sort its rows
 mngr list --fields name,state,labels,branch --sort -name
 
-# show which agents have commits that you have not pulled, or uncommitted files
+# show which agents have uncommitted files, or commits that you have not pulled
 mngr list --git
 
-# print the list for other programs: as JSON, in your own format, or only the ids
+# print the list for other programs: as JSON, in your own format, or with only the ids
 mngr list --format json
 mngr list --format '{name} is {state} on {branch}'
 mngr list --ids
@@ -148,14 +148,14 @@ mngr list --ids
 # list the hosts instead of the agents
 mngr list --hosts
 
-# watch the list and print every change; timeout ends this example after a second
+# print the list, and print each change of it; the command timeout ends this example after one second
 timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
 
 ##################################################
 # Talk
 ##################################################
 
-# create a scripted agent: it needs no model, accepts messages and plays the given steps
+# create a scripted agent, which needs no model; it receives messages and carries out the steps of its script
 cat > ../steps.json <<'EOF'
 [{"reply": "good morning"}, "wait",
  {"write": {"path": "poem.txt", "content": "roses are red\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
@@ -163,21 +163,21 @@ cat > ../steps.json <<'EOF'
 EOF
 mngr create poet player -- ../steps.json
 
-# send a message; mngr proves that it arrived
+# send a message; mngr confirms that the agent has received it
 mngr message poet -m 'hello'
 
-# send a message and wait until the agent's turn ends
+# send a message, and wait until the agent has answered
 mngr message poet -m 'a poem, please' --wait --timeout 20s
 
-# send a message from standard input to several agents
+# send the text from standard input to several agents
 mngr create other player
 echo 'good morning to all' | mngr message poet other --wait --timeout 20s
 
-# send a message to a stopped agent: --start starts it first
+# send a message to a stopped agent; with --start, mngr starts the agent first
 mngr stop other
 mngr message other --start -m 'are you there?' --wait --timeout 20s
 
-# create an agent and send its first message, from the command line or from a file
+# create an agent and send it a first message, either from the command line or from a file
 mngr create third player -m 'what is your name?'
 echo 'and yours?' > ../question.txt
 mngr create fourth player --message-file ../question.txt
@@ -185,24 +185,24 @@ mngr create fourth player --message-file ../question.txt
 # show the agent's conversation
 mngr transcript poet
 
-# show the model costs of all agents by day; the scripted agent has no model
+# show what the models of all agents cost on each day; scripted agents cost nothing
 mngr usage --by day
 
-# show everything that happened to an agent, then only some events
+# show all events of an agent, then only some of them
 mngr events poet
 mngr events poet --type message --since 10m --format '{at} {type}'
 
-# follow the events of all agents; timeout ends this example after a second
+# print new events of all agents as they happen; the command timeout ends this example after one second
 timeout 1 mngr events --follow || test $? -eq 124
 
 # explain why the agent has its state
 mngr explain poet
 
-# show the agent that has waited longest for you, then attach to it
+# print the name of the agent that has waited for you longest, then attach to this agent
 mngr next --print
 mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'
 
-# wait until all agents reach a state, or until the first one does
+# wait until all agents have reached a state, or until the first of them has reached it
 mngr wait poet other --state WAITING --timeout 20s
 mngr wait poet foo --any --state WAITING,DONE --timeout 20s
 
@@ -210,17 +210,17 @@ mngr wait poet foo --any --state WAITING,DONE --timeout 20s
 # Exchange work
 ##################################################
 
-# fetch the branch of an agent that has its own repository; mngr checks what arrives
+# fetch the branch of an agent that has its own repository; mngr checks the commits first
 mngr pull apart
 git log --oneline -1 mngr/apart
 
-# pull also fetches the files in the agent's output directory
+# fetch the files that an agent has written to its output directory
 mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'
 mngr wait reporter --state DONE --timeout 20s
 mngr pull reporter
 cat .mngr/outputs/reporter/report.txt
 
-# copy a file from an agent, and another one to an agent
+# copy a file from an agent, and another file to an agent
 mngr pull apart:result.txt ..
 mngr push ../result.txt foo:results/
 
@@ -228,15 +228,15 @@ mngr push ../result.txt foo:results/
 git commit -q --allow-empty -m 'Meanwhile'
 mngr push apart
 
-# fetch from an agent with git itself
+# fetch an agent's branch with git fetch
 git fetch -q mngr::apart mngr/apart
 git log --oneline -1 FETCH_HEAD
 
-# let ssh, rsync, scp and editors reach every agent: mngr writes one ssh entry per agent and keeps the file up to date
+# write an ssh configuration that contains each agent as a host, so that ssh, rsync, scp and editors can connect to agents
 mngr ssh-config --write
 mngr ssh-config --format '{alias}'
 
-# run the command of such an entry: an sshd for one connection that listens on no port; without a client it ends at once
+# run the command that ssh uses to connect to an agent; without an ssh client, it ends immediately
 mngr pipe foo < /dev/null || true
 
 ##################################################
@@ -247,44 +247,44 @@ mngr pipe foo < /dev/null || true
 mngr rename apart mirror
 mngr list --filter 'name == mirror'
 
-# add labels, and remove one
+# add labels to an agent, and remove one of them
 mngr label mirror w-1 team=green urgent=yes
 mngr label mirror urgent-
 
-# stop an agent after half an hour without activity or after a day, and show its limits
+# stop an agent automatically after half an hour without activity, or when it is one day old; then print its limits
 mngr limit w-1 --idle 30m --lifetime 1d
 mngr limit w-1
 
-# remove the limits
+# remove the agent's limits
 mngr limit w-1 --idle none --lifetime none
 
-# clone an agent with everything it has, uncommitted files and conversation included
+# copy an agent with its commits, uncommitted files and conversation
 mngr clone poet poet-2
 mngr transcript poet-2
 
-# if ssh knows a host called box, move the agent there with its uncommitted files and its conversation, and back
+# if your ssh configuration contains the host box, move the agent to this host and back, with its files and conversation
 if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
 
-# save the agent's state under a name
+# save the agent's files and conversation as a snapshot
 mngr snapshot create poet before
 mngr snapshot list
 
-# create an agent from the snapshot without starting it
+# create an agent from the snapshot, but do not start the agent
 mngr snapshot restore before again --no-start
 
 # delete the snapshot
 mngr snapshot destroy before
 
-# stop or destroy several agents, by name or from a list
+# stop agents by their names, and destroy all agents in a list
 mngr stop w-1 w-2
 mngr list --ids --label team=red | mngr stop -
 mngr list --ids --label team=red --state STOPPED | mngr destroy -
 
-# restore a destroyed agent under another name
+# restore a destroyed agent, and give it another name
 mngr destroy --force seen
 mngr undestroy seen --as seen-again
 
-# clean up after interrupted commands and delete expired trash; --dry-run only shows what gc would do
+# clean up after interrupted commands, and delete old agents from the trash; --dry-run only prints what mngr would do
 mngr gc --dry-run
 mngr gc
 
@@ -292,7 +292,7 @@ mngr gc
 # Tests
 ##################################################
 
-# show the blocks of a tutorial, which is a script like this one; each block is known by its text
+# list the blocks of a tutorial; a tutorial is a script like this one
 cat > ../tour.sh <<'EOF'
 # see all agents
 mngr list
@@ -302,7 +302,7 @@ mngr version
 EOF
 mngr tutorial blocks ../tour.sh
 
-# find blocks that no test cites; here it is one of two, so the check fails
+# find blocks that no test cites; in this example, no test cites the second block, so the check fails
 mkdir ../tests
 cat > ../tests/test_tour.py <<'EOF'
 def test_list_shows_agents(e2e):
@@ -314,20 +314,20 @@ def test_list_shows_agents(e2e):
 EOF
 mngr tutorial check ../tour.sh ../tests || test $? -eq 1
 
-# update the citation after the script has changed
+# update the copy of a block in a test after the block has changed
 printf '# see all agents\nmngr list --ids\n' > ../tour.sh
 mngr tutorial check ../tour.sh ../tests --fix
 mngr tutorial check ../tour.sh ../tests
 
-# let an agent write the missing tests; the agent kind mechanic needs no model: it runs each block and records its output
-# (project.pytest is the command that loads the tests; this directory has none)
+# let an agent write the missing tests; the rule-based agent needs no model, and writes tests for the output of each block
+# (the setting project.pytest is the command that runs the tests; this example sets it to a command that does nothing)
 cp ../tour.sh tutorial.sh
 mkdir -p tests
 git add tutorial.sh
 git commit -qm 'A tour'
 mngr tutorial sync tutorial.sh tests -S project.pytest=:
 
-# let an agent propose blocks for a heading without commands; mngr tries each block; here a scripted agent does the work
+# let an agent write a block for a heading that has none, here with a scripted agent; mngr runs the new block
 printf '##########\n# Greetings\n##########\n' > blanks.sh
 git add blanks.sh
 git commit -qm 'A blank'
@@ -336,36 +336,36 @@ mngr tutorial fill blanks.sh --program git --agent player -- '[
     {"commit": "[FIX_TUTORIAL] Say hello"}
 ]'
 
-# install a slash command for Claude Code that updates the tests
+# install a slash command with which Claude Code writes missing tests
 mngr tutorial install-command claude
 
-# start a tutorial in a project that has none
+# create a tutorial in a project that has none
 git init -q ../other
 (cd ../other && mngr tutorial init --program git)
 
-# show which part of a program its tutorial shows and its tests run
+# show which commands of a program appear in its tutorial, and which of them the tests run
 mngr tutorial coverage ../tour.sh ../tests --program mngr
 
 ##################################################
 # Many agents
 ##################################################
 
-# try the whole test map-reduce on a bundled sample project: one agent per test, one branch, PR.md and a report; here for one test
+# run mngr's demo with one test of a sample project: an agent repairs the test, and mngr writes a branch, PR.md and a report
 mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open
 
-# run one agent per item; mngr collects the files in its output directory and its commits
+# run one agent for each item of a list; mngr copies the files in each agent's output directory and the agent's commits
 mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
 
-# send each agent a prompt, two agents at a time; mngr reminds an agent that has not written the required file
+# send a prompt to each agent, and run two agents at a time; mngr reminds agents that have not written the required file
 cat > ../paint.json <<'EOF'
 [{"reply": "a moment"}, "wait", {"write": {"path": "$MNGR_OUTPUT_DIR/done.txt", "content": "painted\n"}}]
 EOF
 mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json
 
-# continue a run after a crash, a reboot or Ctrl-C; mngr does not repeat finished tasks
+# continue a run after a crash, a reboot or Ctrl-C; mngr skips finished tasks
 mngr map --resume paint
 
-# create a project with an outdated test: one word is wrong
+# create a project with an outdated test, in which one word is wrong
 mkdir -p ../toy/tests
 echo "echo 'welcome to the new shop'" > ../toy/greet.sh
 cat > ../toy/tests/test_greet.py <<'EOF'
@@ -385,60 +385,60 @@ git -C ../toy init -q
 git -C ../toy add .
 git -C ../toy commit -qm 'A toy'
 
-# run one agent per test, here one that needs no model; mngr re-runs every claim, and only that result counts
+# start a test run with the rule-based agent, which needs no model; mngr re-runs each test that an agent claims to have repaired
 cd ../toy
 mngr tmr run --name greet
 
-# show the claims and what mngr saw; list all runs; show everything that happened in a run
+# compare each agent's claim with mngr's own result; then list all runs, and print what happened in the run
 mngr tmr status greet
 mngr tmr list
 mngr tmr attach greet
 
-# write the report as pages that open from disk, with claims, receipts, diffs, recordings and a timeline; then export it as a zip file
+# write the report as web pages with claims, receipts, diffs and a timeline; then write the same pages to a zip file
 mngr tmr report greet
 mngr tmr report greet --export ../greet.zip
 
-# list the changes, each with its author, its verdict and its conflicts; then show one of them
+# list the confirmed changes of the run, then show one change in detail
 mngr tmr changes greet
 mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
 
-# show the branch of the run and its pull request text; tests and documents are one commit, and each fix is its own commit
+# show the commits of the run's branch and the text of its pull request
 git log --oneline mngr/greet/integrated
 cat .mngr/runs/greet/PR.md
 
-# exclude a change and say why; later agents get the reason; then include the change again: mngr does not repeat runs that it knows
+# exclude a change from the branch and record why; then include the change again
 mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
 mngr tmr integrate greet --with "$(mngr tmr changes greet --format '{id}')"
 
-# continue a run; mngr does not repeat finished tasks
+# continue a run; mngr skips finished tasks
 mngr tmr resume greet
 
-# give a task to a new agent, with a hint
+# give a task to a new agent, and add a hint to its prompt
 mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
 
-# ask the author of a change to revise it, in its own conversation; the agent here cannot answer messages, so this fails
+# ask the agent that made a change to revise it; in this example, the command fails, because the agent cannot answer messages
 mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
 
-# re-run the tests of a branch and detect weakened ones; this branch removes a check, so mngr refutes the test
+# check the tests that a branch changes; in this example, the branch removes a check from a test, so mngr rejects the test
 git switch -q -c easier
 sed -i '/welcome to the old shop/d' tests/test_greet.py
 git commit -qam 'Easier'
 git switch -q -
 mngr tmr verify easier || test $? -eq 4
 
-# repeat the verification behind a receipt and compare the results
+# run the tests of a receipt again, and compare the results with the receipt
 mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
 
-# show what the next run already knows, the flaky tests and the reasons for exclusions, then forget the results
+# print the confirmed tests, the flaky tests and the reasons for excluded changes, then delete all these entries
 mngr tmr memory list
 mngr tmr memory flaky
 mngr tmr memory reasons
 mngr tmr memory forget
 
-# stop the run and all its agents at once; they keep everything
+# stop a run and all its agents; the agents keep their work
 mngr tmr stop greet
 
-# check whether a test notices when its program does nothing; the test here does not, so the audit fails and names the gap
+# find tests that pass even if the program does nothing; this example contains such a test, so the command fails
 cat > tests/test_polite.py <<'EOF'
 from pathlib import Path
 
@@ -452,7 +452,7 @@ def test_polite(e2e: E2eSession) -> None:
 EOF
 mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
 
-# move the agents of a run to the trash; results, receipts and commits stay in the folder of the run
+# move the agents of a run to the trash; mngr keeps the run's folder with results, receipts and commits
 mngr tmr clean greet --dry-run
 mngr tmr clean greet
 cd ../shop
@@ -461,28 +461,28 @@ cd ../shop
 # Set-up
 ##################################################
 
-# inspect the project and write its settings: how to make a fresh copy runnable
+# find the command that prepares a fresh copy of the project, and write it to the project's settings
 mngr init --dry-run
 mngr init
 
-# review the commands in the settings of a project that somebody else wrote, and allow them
+# read the commands in a project's settings, and allow mngr to run them
 mngr trust --show
 mngr trust --yes
 
-# list all settings and their sources
+# list all settings with their values and sources
 mngr config list
 mngr config path
 
-# write, read and remove a setting
+# set, print and remove a setting
 mngr config set stop.grace 1s
 mngr config get stop.grace
 mngr config unset stop.grace
 
-# change a setting only for yourself in this project; the project's own settings stay the same
+# change a setting that only you use in this project; the project's shared settings do not change
 mngr config set project.setup 'echo set up' --local
 mngr config unset project.setup
 
-# change the default of an option of any command
+# change an option's default value
 mngr config set commands.list.fields name,state,branch
 mngr list
 mngr config unset commands.list.fields
@@ -490,23 +490,23 @@ mngr config unset commands.list.fields
 # change a setting for one command only
 mngr -S stop.grace=0.5s stop poet-2
 
-# check what this machine has and what is missing
+# check whether this machine has all programs that mngr needs
 mngr doctor
 
 # list the installed plugins
 mngr plugin list
 
-# start a scripted model for tests and point coding agents at the URL that it prints; timeout ends this example after a second
+# start a server that answers like a model, and print its URL for coding agents; the command timeout ends this example after one second
 timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
 
-# export pages with the transcripts and recordings of tests
+# write web pages with the transcripts and recordings of tests
 mkdir -p .mngr/e2e
 mngr web --e2e .mngr/e2e --export ../pages
 
-# write a completion script for your shell
+# print a script with which your shell completes mngr commands
 mngr completion bash > ../mngr.bash
 
-# show the help of mngr, of a command and of a topic
+# print the help of mngr, the help of one command and the help of one topic
 mngr --help
 mngr help create
 mngr help states

@@ -12,7 +12,7 @@ APART = """mngr create apart --transfer mirror -- sh -c 'echo done > result.txt;
 
 def test_create_without_a_name_makes_one_up(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # create an agent without a name: mngr chooses one
+    # create an agent without a name; mngr chooses a name
     mngr create --label tutorial=yes -- sleep 1000
     """)
     result = e2e.run("mngr create --label tutorial=yes -- sleep 1000", comment="mngr chooses a name")
@@ -47,7 +47,7 @@ def test_create_several_agents_at_once(e2e: E2eSession) -> None:
 
 def test_create_from_another_commit(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # start from another commit and choose the name of the branch; * stands for the agent's name
+    # start from another commit, and choose the branch's name; mngr replaces * with the agent's name
     git tag start
     mngr create past --branch 'start:work/*' -- sleep 1000
     """)
@@ -87,15 +87,17 @@ def test_create_on_an_existing_branch(e2e: E2eSession) -> None:
 
 def test_create_a_mirror_and_an_agent_from_it(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # give the agent its own repository, which shares nothing with yours
+    # give the agent its own repository, which shares no files with your repository
     mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'
     mngr wait apart --state DONE --timeout 20s
     """)
     e2e.write_tutorial_block("""
-    # start from the work of another agent
+    # copy the current work of another agent
     mngr create second --from apart -- sleep 1000
     """)
-    expect(e2e.run(APART, comment="give the agent its own repository, which shares nothing with yours")).to_succeed()
+    expect(
+        e2e.run(APART, comment="give the agent its own repository, which shares no files with your repository")
+    ).to_succeed()
     result = e2e.run("mngr wait apart --state DONE --timeout 20s")
     expect(result).to_succeed().to_equal("apart DONE")
     expect(e2e.run("git branch --list 'mngr/*'", comment="the branch is not in your repository")).to_be_empty()
@@ -163,7 +165,7 @@ def test_uncommitted_work_stops_create_unless_it_is_included(e2e: E2eSession) ->
 
 def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # set environment variables: a new one, one of yours, and some from a file; no value appears on the agent's command line
+    # set environment variables: a new variable, a variable from your shell, and variables from a file; ps does not show their values
     export GREETING=moin
     printf 'TOKEN="a secret with $ and spaces"\\n' > ../secrets.env
     mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000
@@ -188,7 +190,7 @@ def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSessio
 
 def test_create_can_attach_as_soon_as_the_agent_runs(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # attach as soon as the agent runs, here with a command instead of a terminal
+    # create an agent and attach to it; in this example, a command runs instead of attaching
     mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
     """)
     result = e2e.run(
@@ -209,7 +211,7 @@ def test_create_can_attach_as_soon_as_the_agent_runs(e2e: E2eSession) -> None:
 
 def test_create_with_one_more_window(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # open another tmux window beside the agent
+    # run a second command in another tmux window of the agent
     mngr create server -w logs='tail -f /dev/null' -- sleep 1000
     """)
     run_all(e2e, "mngr create server -w logs='tail -f /dev/null' -- sleep 1000")
@@ -226,7 +228,7 @@ def test_create_with_one_more_window(e2e: E2eSession) -> None:
 
 def test_a_sandboxed_agent_sees_only_its_own_copy(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # run the agent in a sandbox, if bubblewrap is installed: it sees the system and its own copy, and has no network
+    # if bubblewrap is installed, run the agent in a sandbox, in which it cannot use your files or the network
     if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi
     """)
     (e2e.home / "diary.txt").write_text("dear diary\n")
@@ -254,7 +256,7 @@ def test_a_sandboxed_agent_sees_only_its_own_copy(e2e: E2eSession) -> None:
 
 def test_create_with_an_idle_timeout(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # let mngr stop the agent after an hour without activity
+    # create an agent that mngr stops after an hour without activity
     mngr create idler --idle-timeout 1h -- sleep 1000
     """)
     run_all(e2e, "mngr create idler --idle-timeout 1h -- sleep 1000")
@@ -268,7 +270,7 @@ def test_create_with_an_idle_timeout(e2e: E2eSession) -> None:
 
 def test_create_from_the_url_of_a_repository(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # start from the URL of a repository
+    # copy the repository at a URL
     git clone -q --bare . ../elsewhere.git
     mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000
     """)
@@ -288,7 +290,7 @@ def test_create_from_the_url_of_a_repository(e2e: E2eSession) -> None:
 
 def test_reuse_takes_and_starts_an_existing_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # use the existing agent with this name, and start it if it is stopped
+    # use the existing agent with this name instead of creating one; mngr starts the agent if it is stopped
     mngr create foo --reuse -- sleep 1000
     """)
     run_all(e2e, "mngr create foo --reuse -- sleep 1000")
@@ -306,7 +308,7 @@ def test_reuse_takes_and_starts_an_existing_agent(e2e: E2eSession) -> None:
 
 def test_create_from_a_template(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # save a set of options as a template and use it
+    # save a set of options as a template, and create an agent with these options
     mngr config set templates.quick.transfer copy
     mngr config set templates.quick.label team=blue
     mngr create blue -t quick -- sleep 1000

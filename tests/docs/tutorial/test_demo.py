@@ -14,7 +14,7 @@ pytestmark = pytest.mark.agents
 
 def test_the_demo_fixes_a_test_and_can_be_removed(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # try the whole test map-reduce on a bundled sample project: one agent per test, one branch, PR.md and a report; here for one test
+    # run mngr's demo with one test of a sample project: an agent repairs the test, and mngr writes a branch, PR.md and a report
     mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open
     """)
     pantry = shop.parent / "pantry"

@@ -51,7 +51,7 @@ def test_the_first_block_creates_a_repository_and_a_home(e2e: E2eSession) -> Non
 
 def test_create_runs_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # run a command as an agent, in its own worktree and on its own branch; create returns as soon as the command runs
+    # run a command as an agent, in its own worktree and on its own branch; mngr create does not wait for the end of the command
     mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
     """)
     e2e.write_tutorial_block("""
@@ -76,7 +76,7 @@ def test_create_runs_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) 
 
 def test_a_command_that_does_not_start_leaves_no_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # run a command as an agent, in its own worktree and on its own branch; create returns as soon as the command runs
+    # run a command as an agent, in its own worktree and on its own branch; mngr create does not wait for the end of the command
     mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
     """)
     expect(e2e.run("mngr create foo -- no-such-program")).to_fail(1).to_match_lines("""
@@ -119,12 +119,12 @@ def test_diff_shows_the_work_of_an_agent(e2e: E2eSession) -> None:
 
 def test_diff_stat_shows_how_much_changed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # show only how much the agent changed
+    # show the number of lines that the agent changed in each file
     mngr diff foo --stat
     """)
     run_all(e2e, FOO, UNTIL)
     expect(
-        e2e.run("mngr diff foo --stat", comment="show only how much the agent changed")
+        e2e.run("mngr diff foo --stat", comment="show the number of lines that the agent changed in each file")
     ).to_succeed().to_match_lines("""
         hello.txt | 1 +
         1 file changed, 1 insertion(+)
@@ -153,7 +153,7 @@ def test_capture_shows_the_screen_of_an_agent(e2e: E2eSession) -> None:
 
 def test_connect_with_your_own_terminal_program(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # attach with your own terminal program: mngr runs any command and passes the agent in environment variables
+    # run your own command instead of attaching; environment variables contain the agent's name and its work dir
     mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
     """)
     run_all(e2e, "mngr create foo -- cat")
@@ -170,7 +170,7 @@ def test_connect_with_your_own_terminal_program(e2e: E2eSession) -> None:
 
 def test_connect_at_a_terminal_and_detach(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # attach with your own terminal program: mngr runs any command and passes the agent in environment variables
+    # run your own command instead of attaching; environment variables contain the agent's name and its work dir
     mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
     """)
     run_all(e2e, "mngr create foo -- cat", "mngr create goo -- cat")
@@ -189,7 +189,7 @@ def test_connect_at_a_terminal_and_detach(e2e: E2eSession) -> None:
 
 def test_exec_runs_a_command_in_the_work_dir(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # run a command in the agent's work dir, with the agent's environment; mngr exits with the command's exit code
+    # run a command in the agent's work dir, with the agent's environment variables; mngr exits with the command's exit code
     mngr exec foo -- git log --oneline -1
     """)
     run_all(e2e, FOO, UNTIL)
@@ -224,7 +224,7 @@ def test_pull_merge_takes_the_work_into_the_current_branch(e2e: E2eSession, shop
 
 def test_stop_keeps_everything_and_start_continues(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stop the agent's process and keep everything else
+    # stop the agent's process; mngr keeps its files
     mngr stop foo
     """)
     e2e.write_tutorial_block("""
@@ -249,11 +249,11 @@ def test_stop_keeps_everything_and_start_continues(e2e: E2eSession) -> None:
 
 def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # destroy the agent; a running agent needs --force
+    # move the agent to the trash; for a running agent, add --force
     mngr destroy --force foo
     """)
     e2e.write_tutorial_block("""
-    # list the destroyed agents and restore one
+    # list the agents in the trash, and restore one of them
     mngr undestroy --list
     mngr undestroy foo
     """)
@@ -264,11 +264,13 @@ def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> No
         Error: foo is RUNNING
         Hint: stop it first: mngr stop foo; or destroy it while it runs: mngr destroy --force foo
     """)
-    result = e2e.run("mngr destroy --force foo", comment="destroy the agent; a running agent needs --force")
+    result = e2e.run(
+        "mngr destroy --force foo", comment="move the agent to the trash; for a running agent, add --force"
+    )
     expect(result).to_succeed().to_contain("destroyed foo", "mngr keeps the branch mngr/foo")
     assert not work_dir.exists()
     assert agents(e2e) == {}
-    result = e2e.run("mngr undestroy --list", comment="list the destroyed agents and restore one")
+    result = e2e.run("mngr undestroy --list", comment="list the agents in the trash, and restore one of them")
     expect(result).to_succeed().to_match_lines("""
         NAME  ID              KIND     BRANCH    DESTROYED            KEPT UNTIL
         foo   [ID]  command  mngr/foo  [TIME]  [DATE]

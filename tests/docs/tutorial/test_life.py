@@ -37,12 +37,14 @@ def test_rename_keeps_id_branch_and_work_dir(e2e: E2eSession) -> None:
 
 def test_labels_can_be_set_and_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # add labels, and remove one
+    # add labels to an agent, and remove one of them
     mngr label mirror w-1 team=green urgent=yes
     mngr label mirror urgent-
     """)
     run_all(e2e, "mngr create mirror -- sleep 1000", "mngr create w-1 --label team=red -- sleep 1000")
-    result = e2e.run("mngr label mirror w-1 team=green urgent=yes", comment="add labels, and remove one")
+    result = e2e.run(
+        "mngr label mirror w-1 team=green urgent=yes", comment="add labels to an agent, and remove one of them"
+    )
     expect(result).to_succeed().to_match_lines("""
         mirror: team=green urgent=yes
         w-1: team=green urgent=yes
@@ -60,12 +62,12 @@ def test_labels_can_be_set_and_removed(e2e: E2eSession) -> None:
 
 def test_limits_can_be_set_shown_and_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stop an agent after half an hour without activity or after a day, and show its limits
+    # stop an agent automatically after half an hour without activity, or when it is one day old; then print its limits
     mngr limit w-1 --idle 30m --lifetime 1d
     mngr limit w-1
     """)
     e2e.write_tutorial_block("""
-    # remove the limits
+    # remove the agent's limits
     mngr limit w-1 --idle none --lifetime none
     """)
     run_all(e2e, "mngr create w-1 -- sleep 1000")
@@ -76,13 +78,13 @@ def test_limits_can_be_set_shown_and_removed(e2e: E2eSession) -> None:
         Error: ...'soon' is not a length of time
         Hint: write it as 90s, 10m, 1h30m or 2d
     """)
-    expect(e2e.run("mngr limit w-1 --idle none --lifetime none", comment="remove the limits")).to_succeed()
+    expect(e2e.run("mngr limit w-1 --idle none --lifetime none", comment="remove the agent's limits")).to_succeed()
     expect(e2e.run("mngr limit w-1")).to_succeed().to_equal("w-1: no limits")
 
 
 def test_clone_copies_files_and_conversation(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # clone an agent with everything it has, uncommitted files and conversation included
+    # copy an agent with its commits, uncommitted files and conversation
     mngr clone poet poet-2
     mngr transcript poet-2
     """)
@@ -99,7 +101,7 @@ def test_clone_copies_files_and_conversation(e2e: E2eSession) -> None:
 
 def test_migrate_moves_an_agent_to_another_host_and_back(e2e: E2eSession, box: Path) -> None:
     e2e.write_tutorial_block("""
-    # if ssh knows a host called box, move the agent there with its uncommitted files and its conversation, and back
+    # if your ssh configuration contains the host box, move the agent to this host and back, with its files and conversation
     if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
     """)
     run_all(e2e, "mngr create poet-2 player", "mngr exec poet-2 -- sh -c 'echo draft > draft.txt'")
@@ -121,7 +123,7 @@ def test_migrate_moves_an_agent_to_another_host_and_back(e2e: E2eSession, box: P
 
 def test_migrate_to_an_unreachable_host_changes_nothing(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # if ssh knows a host called box, move the agent there with its uncommitted files and its conversation, and back
+    # if your ssh configuration contains the host box, move the agent to this host and back, with its files and conversation
     if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
     """)
     run_all(e2e, "mngr create poet-2 player")
@@ -135,12 +137,12 @@ def test_migrate_to_an_unreachable_host_changes_nothing(e2e: E2eSession) -> None
 
 def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # save the agent's state under a name
+    # save the agent's files and conversation as a snapshot
     mngr snapshot create poet before
     mngr snapshot list
     """)
     e2e.write_tutorial_block("""
-    # create an agent from the snapshot without starting it
+    # create an agent from the snapshot, but do not start the agent
     mngr snapshot restore before again --no-start
     """)
     e2e.write_tutorial_block("""
@@ -148,7 +150,9 @@ def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> Non
     mngr snapshot destroy before
     """)
     run_all(e2e, POET, WAIT)
-    result = e2e.run("mngr snapshot create poet before", comment="save the agent's state under a name")
+    result = e2e.run(
+        "mngr snapshot create poet before", comment="save the agent's files and conversation as a snapshot"
+    )
     expect(result).to_succeed()
     expect(result.stdout).to_equal("before is a snapshot of poet")
     expect(e2e.run("mngr snapshot list")).to_succeed().to_match_lines("""
@@ -168,7 +172,7 @@ def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> Non
 
 def test_stop_and_destroy_take_names_or_a_list(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stop or destroy several agents, by name or from a list
+    # stop agents by their names, and destroy all agents in a list
     mngr stop w-1 w-2
     mngr list --ids --label team=red | mngr stop -
     mngr list --ids --label team=red --state STOPPED | mngr destroy -
@@ -188,7 +192,7 @@ def test_stop_and_destroy_take_names_or_a_list(e2e: E2eSession) -> None:
 
 def test_stop_of_several_agents_reports_the_missing_ones(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stop or destroy several agents, by name or from a list
+    # stop agents by their names, and destroy all agents in a list
     mngr stop w-1 w-2
     mngr list --ids --label team=red | mngr stop -
     mngr list --ids --label team=red --state STOPPED | mngr destroy -
@@ -204,7 +208,7 @@ def test_stop_of_several_agents_reports_the_missing_ones(e2e: E2eSession) -> Non
 
 def test_undestroy_under_another_name(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # restore a destroyed agent under another name
+    # restore a destroyed agent, and give it another name
     mngr destroy --force seen
     mngr undestroy seen --as seen-again
     """)
@@ -213,7 +217,9 @@ def test_undestroy_under_another_name(e2e: E2eSession) -> None:
         Error: another agent is called 'seen' now
         Hint: restore it under a new name: mngr undestroy [ID] --as NAME
     """)
-    result = e2e.run("mngr undestroy seen --as seen-again", comment="restore a destroyed agent under another name")
+    result = e2e.run(
+        "mngr undestroy seen --as seen-again", comment="restore a destroyed agent, and give it another name"
+    )
     expect(result).to_succeed()
     expect(result.stdout).to_equal("restored seen-again, which is STOPPED; start it: mngr start seen-again")
     assert {name: agent["state"] for name, agent in agents(e2e).items()} == {
@@ -224,7 +230,7 @@ def test_undestroy_under_another_name(e2e: E2eSession) -> None:
 
 def test_gc_removes_expired_agents_from_the_trash(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # clean up after interrupted commands and delete expired trash; --dry-run only shows what gc would do
+    # clean up after interrupted commands, and delete old agents from the trash; --dry-run only prints what mngr would do
     mngr gc --dry-run
     mngr gc
     """)

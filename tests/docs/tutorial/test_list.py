@@ -55,7 +55,7 @@ def test_list_by_a_filter_expression(e2e: E2eSession) -> None:
 
 def test_list_shows_chosen_fields(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # choose the columns and the order of the rows
+    # choose the columns of the list, and sort its rows
     mngr list --fields name,state,labels,branch --sort -name
     """)
     run_all(e2e, TEAM)
@@ -71,7 +71,7 @@ def test_list_shows_chosen_fields(e2e: E2eSession) -> None:
 
 def test_list_git_shows_unpulled_and_uncommitted_work(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # show which agents have commits that you have not pulled, or uncommitted files
+    # show which agents have uncommitted files, or commits that you have not pulled
     mngr list --git
     """)
     work = "git commit -q --allow-empty -m One; git commit -q --allow-empty -m Two; echo draft > draft.txt"
@@ -90,7 +90,7 @@ def test_list_git_shows_unpulled_and_uncommitted_work(e2e: E2eSession) -> None:
 
 def test_list_prints_json_templates_and_ids(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # print the list for other programs: as JSON, in your own format, or only the ids
+    # print the list for other programs: as JSON, in your own format, or with only the ids
     mngr list --format json
     mngr list --format '{name} is {state} on {branch}'
     mngr list --ids
@@ -124,7 +124,7 @@ def test_list_shows_the_hosts(e2e: E2eSession) -> None:
 
 def test_list_watch_stays_until_it_is_ended(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # watch the list and print every change; timeout ends this example after a second
+    # print the list, and print each change of it; the command timeout ends this example after one second
     timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
@@ -137,7 +137,7 @@ def test_list_watch_stays_until_it_is_ended(e2e: E2eSession) -> None:
 
 def test_list_watch_shows_a_change_when_it_happens(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # watch the list and print every change; timeout ends this example after a second
+    # print the list, and print each change of it; the command timeout ends this example after one second
     timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")

@@ -16,7 +16,7 @@ MAP = "mngr map door wall --name paint --agent player -p 'paint the {item}' --ou
 
 def test_map_runs_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # run one agent per item; mngr collects the files in its output directory and its commits
+    # run one agent for each item of a list; mngr copies the files in each agent's output directory and the agent's commits
     mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
     """)
     result = e2e.run(
@@ -35,14 +35,14 @@ def test_map_runs_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
 
 def test_map_reminds_of_a_missing_output_and_resumes_a_run(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # send each agent a prompt, two agents at a time; mngr reminds an agent that has not written the required file
+    # send a prompt to each agent, and run two agents at a time; mngr reminds agents that have not written the required file
     cat > ../paint.json <<'EOF'
     [{"reply": "a moment"}, "wait", {"write": {"path": "$MNGR_OUTPUT_DIR/done.txt", "content": "painted\\n"}}]
     EOF
     mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json
     """)
     e2e.write_tutorial_block("""
-    # continue a run after a crash, a reboot or Ctrl-C; mngr does not repeat finished tasks
+    # continue a run after a crash, a reboot or Ctrl-C; mngr skips finished tasks
     mngr map --resume paint
     """)
     run_all(e2e, PAINT)

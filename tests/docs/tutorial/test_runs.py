@@ -48,7 +48,7 @@ def toy(e2e: E2eSession, shop: Path) -> Path:
 @pytest.mark.agents
 def test_a_run_is_shown_as_status_and_report(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # create a project with an outdated test: one word is wrong
+    # create a project with an outdated test, in which one word is wrong
     mkdir -p ../toy/tests
     echo "echo 'welcome to the new shop'" > ../toy/greet.sh
     cat > ../toy/tests/test_greet.py <<'EOF'
@@ -69,18 +69,18 @@ def test_a_run_is_shown_as_status_and_report(e2e: E2eSession, toy: Path) -> None
     git -C ../toy commit -qm 'A toy'
     """)
     e2e.write_tutorial_block("""
-    # run one agent per test, here one that needs no model; mngr re-runs every claim, and only that result counts
+    # start a test run with the rule-based agent, which needs no model; mngr re-runs each test that an agent claims to have repaired
     cd ../toy
     mngr tmr run --name greet
     """)
     e2e.write_tutorial_block("""
-    # show the claims and what mngr saw; list all runs; show everything that happened in a run
+    # compare each agent's claim with mngr's own result; then list all runs, and print what happened in the run
     mngr tmr status greet
     mngr tmr list
     mngr tmr attach greet
     """)
     e2e.write_tutorial_block("""
-    # write the report as pages that open from disk, with claims, receipts, diffs, recordings and a timeline; then export it as a zip file
+    # write the report as web pages with claims, receipts, diffs and a timeline; then write the same pages to a zip file
     mngr tmr report greet
     mngr tmr report greet --export ../greet.zip
     """)
@@ -103,12 +103,12 @@ def test_a_run_is_shown_as_status_and_report(e2e: E2eSession, toy: Path) -> None
 @pytest.mark.agents
 def test_a_run_ends_with_changes_and_a_branch(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # list the changes, each with its author, its verdict and its conflicts; then show one of them
+    # list the confirmed changes of the run, then show one change in detail
     mngr tmr changes greet
     mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
     """)
     e2e.write_tutorial_block("""
-    # show the branch of the run and its pull request text; tests and documents are one commit, and each fix is its own commit
+    # show the commits of the run's branch and the text of its pull request
     git log --oneline mngr/greet/integrated
     cat .mngr/runs/greet/PR.md
     """)
@@ -130,20 +130,20 @@ def test_a_run_ends_with_changes_and_a_branch(e2e: E2eSession, toy: Path) -> Non
 @pytest.mark.agents
 def test_a_run_can_be_integrated_again_resumed_retried_and_redone(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # exclude a change and say why; later agents get the reason; then include the change again: mngr does not repeat runs that it knows
+    # exclude a change from the branch and record why; then include the change again
     mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
     mngr tmr integrate greet --with "$(mngr tmr changes greet --format '{id}')"
     """)
     e2e.write_tutorial_block("""
-    # continue a run; mngr does not repeat finished tasks
+    # continue a run; mngr skips finished tasks
     mngr tmr resume greet
     """)
     e2e.write_tutorial_block("""
-    # give a task to a new agent, with a hint
+    # give a task to a new agent, and add a hint to its prompt
     mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
     """)
     e2e.write_tutorial_block("""
-    # ask the author of a change to revise it, in its own conversation; the agent here cannot answer messages, so this fails
+    # ask the agent that made a change to revise it; in this example, the command fails, because the agent cannot answer messages
     mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
     """)
     expect(e2e.run("mngr tmr run --name greet", comment="run one agent per test", timeout=90)).to_succeed()
@@ -177,22 +177,22 @@ def test_a_run_can_be_integrated_again_resumed_retried_and_redone(e2e: E2eSessio
 @pytest.mark.agents
 def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # repeat the verification behind a receipt and compare the results
+    # run the tests of a receipt again, and compare the results with the receipt
     mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
     """)
     e2e.write_tutorial_block("""
-    # show what the next run already knows, the flaky tests and the reasons for exclusions, then forget the results
+    # print the confirmed tests, the flaky tests and the reasons for excluded changes, then delete all these entries
     mngr tmr memory list
     mngr tmr memory flaky
     mngr tmr memory reasons
     mngr tmr memory forget
     """)
     e2e.write_tutorial_block("""
-    # stop the run and all its agents at once; they keep everything
+    # stop a run and all its agents; the agents keep their work
     mngr tmr stop greet
     """)
     e2e.write_tutorial_block("""
-    # move the agents of a run to the trash; results, receipts and commits stay in the folder of the run
+    # move the agents of a run to the trash; mngr keeps the run's folder with results, receipts and commits
     mngr tmr clean greet --dry-run
     mngr tmr clean greet
     cd ../shop
@@ -218,7 +218,7 @@ def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, to
 @pytest.mark.agents
 def test_verify_refutes_a_branch_that_weakens_a_test(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # re-run the tests of a branch and detect weakened ones; this branch removes a check, so mngr refutes the test
+    # check the tests that a branch changes; in this example, the branch removes a check from a test, so mngr rejects the test
     git switch -q -c easier
     sed -i '/welcome to the old shop/d' tests/test_greet.py
     git commit -qam 'Easier'
@@ -236,7 +236,7 @@ def test_verify_refutes_a_branch_that_weakens_a_test(e2e: E2eSession, toy: Path)
 
 def test_a_file_that_cannot_be_collected_is_blocked_and_the_other_tests_go_on(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # run one agent per test, here one that needs no model; mngr re-runs every claim, and only that result counts
+    # start a test run with the rule-based agent, which needs no model; mngr re-runs each test that an agent claims to have repaired
     cd ../toy
     mngr tmr run --name greet
     """)
@@ -265,7 +265,7 @@ EOF"""
 @pytest.mark.agents
 def test_audit_finds_a_test_that_never_fails(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # check whether a test notices when its program does nothing; the test here does not, so the audit fails and names the gap
+    # find tests that pass even if the program does nothing; this example contains such a test, so the command fails
     cat > tests/test_polite.py <<'EOF'
     from pathlib import Path
 

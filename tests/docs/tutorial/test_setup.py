@@ -12,7 +12,7 @@ from tests.docs.tutorial.conftest import agents, run_all
 
 def test_init_writes_the_settings_of_the_project(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # inspect the project and write its settings: how to make a fresh copy runnable
+    # find the command that prepares a fresh copy of the project, and write it to the project's settings
     mngr init --dry-run
     mngr init
     """)
@@ -33,7 +33,7 @@ def test_init_writes_the_settings_of_the_project(e2e: E2eSession, shop: Path) ->
 
 def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # list all settings and their sources
+    # list all settings with their values and sources
     mngr config list
     mngr config path
     """)
@@ -61,7 +61,7 @@ def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> No
 
 def test_config_sets_gets_and_unsets_one_setting(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # write, read and remove a setting
+    # set, print and remove a setting
     mngr config set stop.grace 1s
     mngr config get stop.grace
     mngr config unset stop.grace
@@ -82,7 +82,7 @@ def test_config_sets_gets_and_unsets_one_setting(e2e: E2eSession) -> None:
 
 def test_settings_that_somebody_else_wrote_need_trust(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # review the commands in the settings of a project that somebody else wrote, and allow them
+    # read the commands in a project's settings, and allow mngr to run them
     mngr trust --show
     mngr trust --yes
     """)
@@ -96,7 +96,7 @@ def test_settings_that_somebody_else_wrote_need_trust(e2e: E2eSession, shop: Pat
 
 def test_local_settings_leave_the_project_settings_unchanged(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # change a setting only for yourself in this project; the project's own settings stay the same
+    # change a setting that only you use in this project; the project's shared settings do not change
     mngr config set project.setup 'echo set up' --local
     mngr config unset project.setup
     """)
@@ -117,7 +117,7 @@ def test_local_settings_leave_the_project_settings_unchanged(e2e: E2eSession) ->
 
 def test_a_setting_changes_the_default_of_an_option(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # change the default of an option of any command
+    # change an option's default value
     mngr config set commands.list.fields name,state,branch
     mngr list
     mngr config unset commands.list.fields
@@ -153,14 +153,14 @@ def test_a_setting_can_apply_to_one_command_only(e2e: E2eSession) -> None:
 
 def test_doctor_shows_what_is_installed_and_missing(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # check what this machine has and what is missing
+    # check whether this machine has all programs that mngr needs
     mngr doctor
     """)
     e2e.write_tutorial_block("""
     # list the installed plugins
     mngr plugin list
     """)
-    result = e2e.run("mngr doctor", comment="check what this machine has and what is missing")
+    result = e2e.run("mngr doctor", comment="check whether this machine has all programs that mngr needs")
     expect(result).to_succeed().to_match("^ok +git +git version").to_match("^ok +tmux +tmux ")
     expect(e2e.run("mngr plugin list", comment="list the installed plugins")).to_succeed()
     run_all(e2e, "mkdir ../bin && for x in sh git mngr python3; do ln -s $(command -v $x) ../bin/$x; done")
@@ -175,7 +175,7 @@ def test_doctor_shows_what_is_installed_and_missing(e2e: E2eSession) -> None:
 
 def test_model_server_prints_its_url(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # start a scripted model for tests and point coding agents at the URL that it prints; timeout ends this example after a second
+    # start a server that answers like a model, and print its URL for coding agents; the command timeout ends this example after one second
     timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
     """)
     result = e2e.run(
@@ -191,7 +191,7 @@ def test_model_server_prints_its_url(e2e: E2eSession) -> None:
 
 def test_model_server_answers_from_its_script(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # start a scripted model for tests and point coding agents at the URL that it prints; timeout ends this example after a second
+    # start a server that answers like a model, and print its URL for coding agents; the command timeout ends this example after one second
     timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
     """)
     server = e2e.tty(
@@ -213,7 +213,7 @@ def test_model_server_answers_from_its_script(e2e: E2eSession) -> None:
 
 def test_web_exports_pages_of_test_artifacts(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # export pages with the transcripts and recordings of tests
+    # write web pages with the transcripts and recordings of tests
     mkdir -p .mngr/e2e
     mngr web --e2e .mngr/e2e --export ../pages
     """)
@@ -229,11 +229,14 @@ def test_web_exports_pages_of_test_artifacts(e2e: E2eSession) -> None:
 
 def test_completion_prints_a_script_for_bash(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # write a completion script for your shell
+    # print a script with which your shell completes mngr commands
     mngr completion bash > ../mngr.bash
     """)
     expect(
-        e2e.run("mngr completion bash > ../mngr.bash", comment="write a completion script for your shell")
+        e2e.run(
+            "mngr completion bash > ../mngr.bash",
+            comment="print a script with which your shell completes mngr commands",
+        )
     ).to_succeed()
     expect(e2e.run("bash -c '. ../mngr.bash; complete -p mngr'")).to_succeed().to_match("^complete .* mngr$")
     expect(e2e.run("mngr completion csh")).to_fail(2).to_match_lines("""
@@ -244,7 +247,7 @@ def test_completion_prints_a_script_for_bash(e2e: E2eSession) -> None:
 
 def test_help_covers_commands_and_topics(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # show the help of mngr, of a command and of a topic
+    # print the help of mngr, the help of one command and the help of one topic
     mngr --help
     mngr help create
     mngr help states
@@ -254,7 +257,7 @@ def test_help_covers_commands_and_topics(e2e: E2eSession) -> None:
     # print the version of mngr
     mngr version
     """)
-    result = e2e.run("mngr --help", comment="show the help of mngr, of a command and of a topic")
+    result = e2e.run("mngr --help", comment="print the help of mngr, the help of one command and the help of one topic")
     expect(result).to_succeed().to_contain("Usage: mngr COMMAND", "Start here: mngr create fix claude")
     expect(e2e.run("mngr help create")).to_succeed().to_contain("Usage: mngr create", "--branch", "Examples")
     expect(e2e.run("mngr help states")).to_succeed().to_contain("RUNNING", "WAITING", "PARKED")

@@ -34,7 +34,7 @@ def list_conversation(e2e: E2eSession, name: str) -> list[str]:
 
 def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # create a scripted agent: it needs no model, accepts messages and plays the given steps
+    # create a scripted agent, which needs no model; it receives messages and carries out the steps of its script
     cat > ../steps.json <<'EOF'
     [{"reply": "good morning"}, "wait",
      {"write": {"path": "poem.txt", "content": "roses are red\\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
@@ -43,7 +43,7 @@ def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
     mngr create poet player -- ../steps.json
     """)
     e2e.write_tutorial_block("""
-    # send a message; mngr proves that it arrived
+    # send a message; mngr confirms that the agent has received it
     mngr message poet -m 'hello'
     """)
     expect(e2e.run("mngr create poet player -- ../steps.json")).to_fail(2).to_match_lines("""
@@ -51,7 +51,9 @@ def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
         Hint: name a JSON file, or write JSON: mngr create NAME player -- ...
     """)
     expect(e2e.run(STEPS, comment="create a scripted agent")).to_succeed()
-    result = e2e.run("mngr message poet -m 'hello'", comment="send a message; mngr proves that it arrived")
+    result = e2e.run(
+        "mngr message poet -m 'hello'", comment="send a message; mngr confirms that the agent has received it"
+    )
     expect(result).to_succeed().to_equal("delivered to poet (proof: transcript)")
     run_all(e2e, "mngr wait poet --state WAITING --timeout 20s")
     assert list_conversation(e2e, "poet") == ["user: hello", "assistant: good morning"]
@@ -60,7 +62,7 @@ def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
 @pytest.mark.usefixtures("poet")
 def test_a_message_to_an_unknown_agent_or_without_text_fails(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # send a message; mngr proves that it arrived
+    # send a message; mngr confirms that the agent has received it
     mngr message poet -m 'hello'
     """)
     expect(e2e.run("mngr message poet pot -m 'hello'")).to_fail(4).to_match_lines("""
@@ -77,7 +79,7 @@ def test_a_message_to_an_unknown_agent_or_without_text_fails(e2e: E2eSession) ->
 @pytest.mark.usefixtures("poet")
 def test_message_can_wait_for_the_end_of_the_turn(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # send a message and wait until the agent's turn ends
+    # send a message, and wait until the agent has answered
     mngr message poet -m 'a poem, please' --wait --timeout 20s
     """)
     run_all(e2e, "mngr message poet -m hello --wait --timeout 20s")
@@ -94,14 +96,14 @@ def test_message_can_wait_for_the_end_of_the_turn(e2e: E2eSession) -> None:
 
 def test_message_from_stdin_reaches_several_agents(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # send a message from standard input to several agents
+    # send the text from standard input to several agents
     mngr create other player
     echo 'good morning to all' | mngr message poet other --wait --timeout 20s
     """)
     run_all(e2e, "mngr create poet player", "mngr create other player")
     result = e2e.run(
         "echo 'good morning to all' | mngr message poet other --wait --timeout 20s",
-        comment="send a message from standard input to several agents",
+        comment="send the text from standard input to several agents",
     )
     expect(result).to_succeed().to_match_lines("""
         delivered to poet (proof: transcript), now WAITING (end_of_turn)
@@ -112,7 +114,7 @@ def test_message_from_stdin_reaches_several_agents(e2e: E2eSession) -> None:
 
 def test_message_can_start_a_stopped_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # send a message to a stopped agent: --start starts it first
+    # send a message to a stopped agent; with --start, mngr starts the agent first
     mngr stop other
     mngr message other --start -m 'are you there?' --wait --timeout 20s
     """)
@@ -132,7 +134,7 @@ def test_message_can_start_a_stopped_agent(e2e: E2eSession) -> None:
 
 def test_create_sends_the_first_message(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # create an agent and send its first message, from the command line or from a file
+    # create an agent and send it a first message, either from the command line or from a file
     mngr create third player -m 'what is your name?'
     echo 'and yours?' > ../question.txt
     mngr create fourth player --message-file ../question.txt
@@ -158,7 +160,7 @@ def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
     mngr transcript poet
     """)
     e2e.write_tutorial_block("""
-    # show the model costs of all agents by day; the scripted agent has no model
+    # show what the models of all agents cost on each day; scripted agents cost nothing
     mngr usage --by day
     """)
     run_all(e2e, "mngr create poet player -m hello", "mngr wait poet --state WAITING --timeout 20s")
@@ -185,7 +187,7 @@ def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
 
 def test_events_shows_what_happened_to_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # show everything that happened to an agent, then only some events
+    # show all events of an agent, then only some of them
     mngr events poet
     mngr events poet --type message --since 10m --format '{at} {type}'
     """)
@@ -209,7 +211,7 @@ def test_events_shows_what_happened_to_an_agent(e2e: E2eSession) -> None:
 
 def test_events_follow_stays_until_it_is_ended(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # follow the events of all agents; timeout ends this example after a second
+    # print new events of all agents as they happen; the command timeout ends this example after one second
     timeout 1 mngr events --follow || test $? -eq 124
     """)
     run_all(e2e, "mngr create one -- sleep 1000", "mngr create two -- sleep 1000")
@@ -222,7 +224,7 @@ def test_events_follow_stays_until_it_is_ended(e2e: E2eSession) -> None:
 
 def test_events_follow_shows_an_event_when_it_happens(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # follow the events of all agents; timeout ends this example after a second
+    # print new events of all agents as they happen; the command timeout ends this example after one second
     timeout 1 mngr events --follow || test $? -eq 124
     """)
     run_all(e2e, "mngr create one -- sleep 1000")
@@ -243,7 +245,7 @@ def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E
     mngr explain poet
     """)
     e2e.write_tutorial_block("""
-    # show the agent that has waited longest for you, then attach to it
+    # print the name of the agent that has waited for you longest, then attach to this agent
     mngr next --print
     mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'
     """)
@@ -269,7 +271,7 @@ def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E
 
 def test_wait_until_agents_reach_a_state(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # wait until all agents reach a state, or until the first one does
+    # wait until all agents have reached a state, or until the first of them has reached it
     mngr wait poet other --state WAITING --timeout 20s
     mngr wait poet foo --any --state WAITING,DONE --timeout 20s
     """)

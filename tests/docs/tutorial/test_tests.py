@@ -32,7 +32,7 @@ EOF'''
 
 def test_a_script_is_split_into_blocks(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # show the blocks of a tutorial, which is a script like this one; each block is known by its text
+    # list the blocks of a tutorial; a tutorial is a script like this one
     cat > ../tour.sh <<'EOF'
     # see all agents
     mngr list
@@ -62,7 +62,7 @@ def test_a_script_is_split_into_blocks(e2e: E2eSession) -> None:
 
 def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
     e2e.write_tutorial_block('''
-    # find blocks that no test cites; here it is one of two, so the check fails
+    # find blocks that no test cites; in this example, no test cites the second block, so the check fails
     mkdir ../tests
     cat > ../tests/test_tour.py <<'EOF'
     def test_list_shows_agents(e2e):
@@ -89,7 +89,7 @@ def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
 
 def test_check_fix_updates_a_stale_citation(e2e: E2eSession) -> None:
     e2e.write_tutorial_block(r"""
-    # update the citation after the script has changed
+    # update the copy of a block in a test after the block has changed
     printf '# see all agents\nmngr list --ids\n' > ../tour.sh
     mngr tutorial check ../tour.sh ../tests --fix
     mngr tutorial check ../tour.sh ../tests
@@ -106,8 +106,8 @@ def test_check_fix_updates_a_stale_citation(e2e: E2eSession) -> None:
 
 def test_sync_lets_an_agent_write_the_missing_tests(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # let an agent write the missing tests; the agent kind mechanic needs no model: it runs each block and records its output
-    # (project.pytest is the command that loads the tests; this directory has none)
+    # let an agent write the missing tests; the rule-based agent needs no model, and writes tests for the output of each block
+    # (the setting project.pytest is the command that runs the tests; this example sets it to a command that does nothing)
     cp ../tour.sh tutorial.sh
     mkdir -p tests
     git add tutorial.sh
@@ -138,7 +138,7 @@ def test_sync_lets_an_agent_write_the_missing_tests(e2e: E2eSession) -> None:
 @pytest.mark.agents
 def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block(r"""
-    # let an agent propose blocks for a heading without commands; mngr tries each block; here a scripted agent does the work
+    # let an agent write a block for a heading that has none, here with a scripted agent; mngr runs the new block
     printf '##########\n# Greetings\n##########\n' > blanks.sh
     git add blanks.sh
     git commit -qm 'A blank'
@@ -169,7 +169,7 @@ def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) 
 
 def test_install_command_writes_a_slash_command(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # install a slash command for Claude Code that updates the tests
+    # install a slash command with which Claude Code writes missing tests
     mngr tutorial install-command claude
     """)
     result = e2e.run("mngr tutorial install-command claude", comment="install a slash command")
@@ -184,13 +184,13 @@ def test_install_command_writes_a_slash_command(e2e: E2eSession, shop: Path) -> 
 
 def test_init_starts_a_tutorial_in_a_project(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # start a tutorial in a project that has none
+    # create a tutorial in a project that has none
     git init -q ../other
     (cd ../other && mngr tutorial init --program git)
     """)
     run_all(e2e, "git init -q ../other")
     result = e2e.run(
-        "(cd ../other && mngr tutorial init --program git)", comment="start a tutorial in a project that has none"
+        "(cd ../other && mngr tutorial init --program git)", comment="create a tutorial in a project that has none"
     )
     expect(result).to_succeed().to_contain("wrote tutorial.sh\n", "wrote .mngr/settings.toml\n")
     e2e.cd("../other")
@@ -199,7 +199,7 @@ def test_init_starts_a_tutorial_in_a_project(e2e: E2eSession) -> None:
 
 def test_coverage_shows_which_commands_the_tutorial_covers(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # show which part of a program its tutorial shows and its tests run
+    # show which commands of a program appear in its tutorial, and which of them the tests run
     mngr tutorial coverage ../tour.sh ../tests --program mngr
     """)
     run_all(e2e, TOUR, TEST)

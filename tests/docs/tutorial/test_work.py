@@ -13,7 +13,7 @@ DONE = "mngr wait apart --state DONE --timeout 20s"
 
 def test_pull_fetches_the_branch_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # fetch the branch of an agent that has its own repository; mngr checks what arrives
+    # fetch the branch of an agent that has its own repository; mngr checks the commits first
     mngr pull apart
     git log --oneline -1 mngr/apart
     """)
@@ -33,7 +33,7 @@ def test_pull_fetches_the_branch_of_an_agent(e2e: E2eSession) -> None:
 
 def test_pull_copies_the_outputs(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # pull also fetches the files in the agent's output directory
+    # fetch the files that an agent has written to its output directory
     mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'
     mngr wait reporter --state DONE --timeout 20s
     mngr pull reporter
@@ -41,7 +41,7 @@ def test_pull_copies_the_outputs(e2e: E2eSession, shop: Path) -> None:
     """)
     run_all(e2e, """mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'""")
     run_all(e2e, "mngr wait reporter --state DONE --timeout 20s")
-    result = e2e.run("mngr pull reporter", comment="pull also fetches the files in the agent's output directory")
+    result = e2e.run("mngr pull reporter", comment="fetch the files that an agent has written to its output directory")
     expect(result).to_succeed().to_match_lines("""
         mngr/reporter is at [HASH] (0 new commits)
         1 output in [CWD]/.mngr/outputs/reporter
@@ -52,7 +52,7 @@ def test_pull_copies_the_outputs(e2e: E2eSession, shop: Path) -> None:
 
 def test_pull_and_push_copy_single_files(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # copy a file from an agent, and another one to an agent
+    # copy a file from an agent, and another file to an agent
     mngr pull apart:result.txt ..
     mngr push ../result.txt foo:results/
     """)
@@ -78,7 +78,7 @@ def test_push_gives_an_agent_your_commits(e2e: E2eSession) -> None:
     mngr push apart
     """)
     e2e.write_tutorial_block("""
-    # fetch from an agent with git itself
+    # fetch an agent's branch with git fetch
     git fetch -q mngr::apart mngr/apart
     git log --oneline -1 FETCH_HEAD
     """)
@@ -112,7 +112,7 @@ def test_a_push_that_conflicts_is_undone(e2e: E2eSession) -> None:
 
 def test_ssh_reaches_every_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # let ssh, rsync, scp and editors reach every agent: mngr writes one ssh entry per agent and keeps the file up to date
+    # write an ssh configuration that contains each agent as a host, so that ssh, rsync, scp and editors can connect to agents
     mngr ssh-config --write
     mngr ssh-config --format '{alias}'
     """)
@@ -131,7 +131,7 @@ def test_ssh_reaches_every_agent(e2e: E2eSession) -> None:
 
 def test_pipe_serves_one_ssh_connection(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # run the command of such an entry: an sshd for one connection that listens on no port; without a client it ends at once
+    # run the command that ssh uses to connect to an agent; without an ssh client, it ends immediately
     mngr pipe foo < /dev/null || true
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
