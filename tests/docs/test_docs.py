@@ -16,7 +16,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from mngr.cli.framework.parse import parse_words
 from mngr.kinds.coding_agent import FEATURES
 from mngr.plugins import hooks as hookspecs
 from mngr.plugins import loader
+from mngr.testkit.contract.client import ProviderUnderTest
 from tests.conftest import BIN_DIR, MngrProgram, kill_tmux_servers, run_git
 from tests.support.paths import ROOT
 
@@ -140,6 +141,14 @@ def test_every_hook_is_in_the_plugin_guide() -> None:
     hooks = [name for name in vars(hookspecs) if name.startswith("mngr_")]
     assert hooks
     assert [name for name in hooks if f"`{name}`" not in guide] == []
+
+
+def test_the_guide_describes_each_field_of_a_provider_under_test() -> None:
+    guide = (ROOT / "docs" / "guide" / "providers.md").read_text()
+    rows = [line.split("|")[1] for line in guide.splitlines() if line.startswith("|")]
+    assert [
+        field.name for field in fields(ProviderUnderTest) if not any(f"`{field.name}`" in row for row in rows)
+    ] == []
 
 
 def test_the_features_of_each_coding_agent_are_in_the_guide() -> None:

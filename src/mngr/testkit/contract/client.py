@@ -17,7 +17,9 @@ SLEEP_COMMAND = ("--", "sleep", "1000")
 
 
 def _cut_not_implemented() -> None:
-    raise NotImplementedError("for LossContract, the fixture `place` must define the functions cut and mend")
+    raise NotImplementedError(
+        "for LossContract, the fixture `place` must define cut_connections and restore_connections"
+    )
 
 
 @dataclass(frozen=True)
