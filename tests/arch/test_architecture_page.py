@@ -33,6 +33,21 @@ def test_a_package_docstring_says_what_it_holds_and_where_to_start(package: Path
     assert len(lines) >= 2, f"{package} needs two lines: what is here, where to start"
 
 
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_file_that_a_package_docstring_names_exists(package: Path) -> None:
+    doc = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    named = re.findall(r"`([\w/-]+\.(?:py|sh|md|json|css|js))`", doc)
+    assert [name for name in named if not any((folder / name).exists() for folder in (package, SOURCE, ROOT))] == []
+
+
+def test_every_source_file_that_the_documentation_names_exists() -> None:
+    files_of_projects = {"setup.sh"}  # examples of files in a user's project
+    existing = {path.name for folder in (SOURCE, ROOT / "tests") for path in folder.rglob("*")} | files_of_projects
+    pages = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "reference" not in page.parts]
+    named = {(page.name, name) for page in pages for name in re.findall(r"`([\w/-]+\.(?:py|sh))`", page.read_text())}
+    assert sorted((page, name) for page, name in named if name.rsplit("/", 1)[-1] not in existing) == []
+
+
 def test_every_file_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`([\w/-]+\.(?:py|sh|md|json|css))`", PAGE))
     existing = {path.name for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts}

@@ -1,4 +1,4 @@
 """The operations behind `doctor`, `init` and `plugin list`. They inspect the machine, the project and the plugins.
 
-Start with `init.py`.
+Start with `doctor.py` and `init/init.py`.
 """

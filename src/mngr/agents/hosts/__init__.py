@@ -1,4 +1,4 @@
 """Remove hosts that mngr created.
 
-Start with `removal.py`; choosing, starting and stopping hosts is in `lifecycle/hosts.py`.
+Start with `removal.py`; `agents/lifecycle/choose_and_start_hosts.py` chooses, starts and stops hosts.
 """
