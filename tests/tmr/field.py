@@ -118,7 +118,7 @@ class Field:
 
     def set_task(self, task: TaskState) -> None:
         """Add a task to the run's state, or replace it."""
-        self.state = self.state.replace(tasks={**self.state.tasks, task.task.slug: task})
+        self.state.tasks.put(task)
 
     def write(self, going: str = "") -> None:
         """Write the run's plan and journal as `tmr run` does. `going` is a task that is still running."""

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError
 from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.host_rows import NewHostRow
 from mngr.mapreduce.journal.journal_file import Journal, decode_row, encode_row, find_writer, read_journal
+from mngr.mapreduce.journal.journal_rows import AlarmRow, AlertRow, EndedRow, NewTaskRow
 from mngr.mapreduce.journal.replay import Replay, replay_rows
 from mngr.mapreduce.journal.run_state import RecipeRow, RunState, Task
 from tests.conftest import BIN_DIR
@@ -125,6 +127,24 @@ def test_a_row_that_is_added_changes_the_state_like_a_row_that_is_replayed(kind:
     assert replay.state == replay_rows(rows)
     replay.add(new_row)
     assert replay.state == replay_rows([*rows, new_row])
+
+
+def test_each_new_row_changes_the_one_state_of_a_replay() -> None:
+    replay = Replay()
+    state = replay.state
+    for row in (
+        NewTaskRow(task=Task(slug="a", title="a")),
+        NewHostRow(host="h", provider="p"),
+        AlarmRow(text="five agents failed"),
+        RecipeRow(type="estimate"),
+        AlertRow(text="no new agents: the budget is used up", waits="the budget is used up"),
+        EndedRow(how="settled"),
+    ):
+        replay.add(row)
+    assert replay.state is state
+    assert list(state.tasks) == ["a"] and list(state.hosts) == ["h"] and list(state.recipe_rows) == ["estimate"]
+    assert state.open_alarm is not None and len(state.alerts) == 2
+    assert state.wait_reason == "the budget is used up" and state.is_finished
 
 
 def test_rows_of_a_skipped_type_are_not_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mngr.base.paths import Home
-from mngr.mapreduce.journal.run_state import Task, TaskState
+from mngr.mapreduce.journal.run_state import Task, TaskState, TaskTable
 from mngr.providers.local import LocalHost
 from mngr.tmr.changes import collect_changes as changes_module
 from mngr.tmr.changes.changes_file import ChangesRecord, load_changes, save_changes
@@ -75,7 +75,7 @@ def test_a_fix_joins_the_fix_it_builds_on_and_a_reverted_edit_is_no_change(field
 def test_a_change_on_top_of_a_root_cause_fix_needs_it_only_when_they_overlap(field: Field) -> None:
     cause_fix = field.claim("cause-1", ("[FIX_IMPL] Cause", fix(5, "return 5")))[-1]
     base_row = BaseMoved(by="cause-1", commit=cause_fix, added=True).to_row()
-    field.state = field.state.replace(recipe_rows={"base_moved": [base_row]})
+    field.state.recipe_rows["base_moved"] = [base_row]
     far = {"src/app.py": app(f5="return 5", f30="return 3")}
     commits = field.claim("far", ("[FIX_IMPL] Far", far), ("[FIX_DOC] Words", {"README.md": None}), base=cause_fix)
     field.claim("near", ("[FIX_IMPL] Near", fix(5, "return 55")), base=cause_fix)
@@ -88,9 +88,7 @@ def test_a_change_on_top_of_a_root_cause_fix_needs_it_only_when_they_overlap(fie
     assert without_cause.conflicts[0].change == dependent.id and without_cause.conflicts[0].others == [cause_change.id]
     with_cause = field.compose(rank_changes([dependent, independent, cause_change]))
     assert field.show(with_cause.head, "src/app.py") == app(f5="return 55", f30="return 3") and not with_cause.conflicts
-    field.state = field.state.replace(
-        tasks={slug: task for slug, task in field.state.tasks.items() if slug != "cause-1"}
-    )
+    field.state.tasks = TaskTable(task for slug, task in field.state.tasks.items() if slug != "cause-1")
     remaining, excluded = field.split()
     assert [change.tasks for change in remaining] == [["far"], ["far"]] and [row.task for row in excluded] == ["near"]
 

@@ -56,7 +56,7 @@ class World:
             check={**RECEIPT, "verdict": verdict, **check} if verdict else None, began_at="2026-11-16T10:00:00.000Z",
             ended_at="2026-11-16T10:42:00.000Z", usage_by_purpose={"work": usage(0.4), "retries": usage(0.1)},
         )  # fmt: skip
-        self.state = self.state.replace(tasks={**self.state.tasks, slug: task})
+        self.state.tasks.put(task)
 
     def change(self, name: str, kind: str, title: str, *slugs: str, **more: Any) -> None:
         authors = [

@@ -93,7 +93,7 @@ class JournaledState:
 
     @property
     def current(self) -> RunState:
-        """Return the state after the last row."""
+        """Return the state. This object changes with every row that is written."""
         return self._replay.state
 
     def write(self, row: JournalRow, *, sync: bool = True) -> None:

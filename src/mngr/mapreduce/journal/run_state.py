@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from mngr.base.model import Struct
 from mngr.mapreduce.journal.agent_usage import AgentUsage
@@ -94,7 +95,10 @@ class Alert(Struct):
 
 
 class TaskTable(Mapping[str, TaskState]):
-    """The tasks of a run by slug, in order of creation. Counts and sums do not slow down with the number of tasks."""
+    """The tasks of a run by slug, in order of creation. Counts and sums do not slow down with the number of tasks.
+
+    The table changes with `put`, and each task in it is frozen.
+    """
 
     def __init__(self, tasks: Iterable[TaskState] = ()) -> None:
         self._tasks: dict[str, TaskState] = {}
@@ -162,15 +166,19 @@ class TaskTable(Mapping[str, TaskState]):
         return (self._tasks[key[-1]] for key in self._queue if key[-1] not in excluded)
 
 
-class RunState(Struct):
-    """A run and all of its tasks. The replay that made it changes its tables with every row."""
+@dataclass
+class RunState:
+    """A run and all of its tasks. This object changes: the replay that made it applies each new row of the journal to it.
 
-    tasks: TaskTable = TaskTable()
-    recipe_rows: Mapping[str, Sequence[RecipeRow]] = {}  # the recipe's own rows, by type
-    alerts: Sequence[Alert] = ()
+    Only the replay changes it. A copy for each row would make the replay of a large run slow.
+    """
+
+    tasks: TaskTable = field(default_factory=TaskTable)
+    recipe_rows: dict[str, list[RecipeRow]] = field(default_factory=dict)  # the recipe's own rows, by type
+    alerts: list[Alert] = field(default_factory=list)
     open_alarm: Alert | None = None  # nothing is launched while an alarm is open
     wait_reason: str | None = None  # why nothing is launched
-    hosts: HostTable = HostTable()  # the hosts that a provider created for the run
+    hosts: HostTable = field(default_factory=HostTable)  # the hosts that a provider created for the run
     snapshot: str | None = None  # the snapshot that new hosts are created from
     pending_snapshot: str | None = None  # the snapshot that is being made
     is_finished: bool = False
