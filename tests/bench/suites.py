@@ -61,7 +61,7 @@ def _measure(world: World, project: Project) -> Iterator[Case | str]:
     with rooms.acquire(project.commit) as room:
         tests = runner.collect(room).tests
     results: list[BaselineRuns] = []
-    plan = BaselinePlan(tests=tests, k=PASSES)
+    plan = BaselinePlan(tests=tests, runs=PASSES)
     bare.add(floor, seconds(lambda: results.extend(run_baseline(rooms, project.commit, runner, plan))))
     yield bare
     traced = Case(f"{project.name}: the same with the lines of each test", times=2.5)

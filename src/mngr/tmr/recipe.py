@@ -199,7 +199,7 @@ class TmrRecipe:
         description = prompts.TaskDescription(
             task=task or test, test=test, command=choose_runner_of_plan(self._plan).command(test),
             verdict=baseline.verdict, block=self._blocks.get(test, ""), evidence=failure_text,
-            root_cause=root_cause.title if root_cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.baseline_runs,
+            root_cause=root_cause.title if root_cause else "", hint=hint, tutorial=self._plan.tutorial, runs=self._plan.baseline_runs,
             affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test] if root_cause else (),
             rejections=list_relevant_rejections(self._rejections, test, failure_text),
         )  # fmt: skip

@@ -271,7 +271,7 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
 
 def test_a_test_that_breaks_its_clean_rooms_fails_alone(world: World) -> None:
     tests = [world.test("test_kills"), world.test("test_good")]
-    results = run_baseline(make_pool(world, "broken", 1), world.base, RUNNER, BaselinePlan(tests=tests, k=1))
+    results = run_baseline(make_pool(world, "broken", 1), world.base, RUNNER, BaselinePlan(tests=tests, runs=1))
     assert [(result.test.name, result.verdict) for result in results] == [("test_kills", "fail"), ("test_good", "pass")]
     run = results[0].runs[-1]
     assert (run.seen, run.outcome) == ("alone", "crash") and run.why.startswith("it breaks its clean room: ")

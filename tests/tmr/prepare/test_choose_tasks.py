@@ -66,7 +66,7 @@ def test_failing_tests_always_become_tasks_and_passing_ones_up_to_the_limit(proj
     plan = project.run_json("tmr", "run", "--dry-run", "--max-tasks", "3")
     failing = ["test_bad.py::test_bad", "test_bad.py::test_worse"]
     assert [task["tests"] for task in plan["tasks"]] == [[test] for test in [*failing, "test_new.py::test_new"]]
-    assert (plan["failing"], plan["passing"], plan["left_out"]) == (2, 1, 3)
+    assert (plan["failing"], plan["passing"], plan["skipped_by_rank"]) == (2, 1, 3)
     assert {row["why"] for row in plan["skipped"]} == {"it passes, and 3 tasks come first (--max-tasks)"}
     only_failing = project.run_json("tmr", "run", "--dry-run", "--max-tasks", "0")
     assert [task["tests"] for task in only_failing["tasks"]] == [[test] for test in failing]
@@ -113,17 +113,17 @@ def test_a_long_list_of_tasks_is_cut() -> None:
 
 
 def test_the_plan_says_one_test_and_several_tests_correctly() -> None:
-    text = make_estimate([PlannedTask(slug="t", tests=["a"])], passing=1, left_out=1, failing=1, flaky=1).text
+    text = make_estimate([PlannedTask(slug="t", tests=["a"])], passing=1, skipped_by_rank=1, failing=1, flaky=1).text
     assert "1 of 3 tests fails and 1 is flaky. 1 test gets no agent.\n" in text
     assert "Chosen: 1 task: 0 shared root causes, 0 other tests that do not pass, 1 passing test.\n" in text
     assert "Left: 1 passing test. " in text and "Estimate: 1 agent, " in text
 
 
 def make_estimate(
-    tasks: list[PlannedTask], *, passing: int = 0, left_out: int = 0, failing: int = 0, flaky: int = 0
+    tasks: list[PlannedTask], *, passing: int = 0, skipped_by_rank: int = 0, failing: int = 0, flaky: int = 0
 ) -> Estimate:
     return Estimate(
-        tests=3, failing=failing, flaky=flaky, passing=passing, tasks=tasks, left_out=left_out,
+        tests=3, failing=failing, flaky=flaky, passing=passing, tasks=tasks, skipped_by_rank=skipped_by_rank,
         skipped=[SkippedTest(test="x", why="it is skipped")], agents=(len(tasks), len(tasks)), prompt_tokens=0,
         shared_tokens=0, tokens=(0, 0), cost_usd=None, seconds=(1.0, 2.0),
     )  # fmt: skip

@@ -19,7 +19,7 @@ fi
 top() { git rev-parse --verify --quiet refs/stash; }
 
 # Worktrees share one list of stashes, so its top may belong to another worktree. The commit identifies the stash.
-put_aside() {
+stash_changes() {
     # git would run in nested repositories to find changes, with their settings.
     [ -z "${still:-}" ] || inner=$(git ls-files --stage | sed -n 's/^160000 [^	]*	//p' | head -n 1)
     if [ -n "${inner:-}" ]; then
@@ -28,24 +28,24 @@ put_aside() {
     fi
     before=$(top)
     git stash push --quiet --include-untracked >&2 || exit 1
-    kept=$(top)
-    [ "$kept" != "$before" ] || kept=
+    stash_commit=$(top)
+    [ "$stash_commit" != "$before" ] || stash_commit=
 }
 
 # Applies the stash again. If it conflicts, remove all traces of it from the work dir.
-take_back() {
-    [ -n "$kept" ] || return 0
-    if ! git stash apply --quiet --index "$kept" >/dev/null 2>&1; then
+restore_changes() {
+    [ -n "$stash_commit" ] || return 0
+    if ! git stash apply --quiet --index "$stash_commit" >/dev/null 2>&1; then
         git reset --quiet --hard
-        git ls-tree -r -z --name-only "$kept^3" 2>/dev/null | xargs -0 rm -f --
+        git ls-tree -r -z --name-only "$stash_commit^3" 2>/dev/null | xargs -0 rm -f --
         return 1
     fi
-    number=$(git stash list --format=%H | grep -n -x -F "$kept" | cut -d: -f1)
+    number=$(git stash list --format=%H | grep -n -x -F "$stash_commit" | cut -d: -f1)
     [ -z "$number" ] || git stash drop --quiet "stash@{$((number - 1))}"
 }
 
-kept='' old=$(git rev-parse HEAD)
-[ -z "$found" ] || put_aside
+stash_commit='' old=$(git rev-parse HEAD)
+[ -z "$found" ] || stash_changes
 if git merge-base --is-ancestor "$commit" HEAD; then
     how=up_to_date
 else
@@ -54,15 +54,15 @@ else
     if ! git merge --quiet --no-edit -m "$message" "$commit" >&2; then
         where=$(git diff --name-only --diff-filter=U)
         git merge --abort >/dev/null 2>&1
-        take_back
+        restore_changes
         [ -n "$where" ] || exit 1
         printf '%s\n' "$where" | head -n 3
         exit 4
     fi
 fi
-if ! take_back; then
+if ! restore_changes; then
     git reset --quiet --hard "$old"
-    take_back
+    restore_changes
     exit 3
 fi
 echo "$how $(git rev-parse HEAD)"

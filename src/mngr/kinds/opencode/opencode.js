@@ -19,13 +19,13 @@ let trouble = null // the error that ended the last turn
 let taking = false
 let copying = false // while a conversation is copied, its events are old
 const busy = new Map() // conversation: its status
-const resting = new Map() // conversations whose turn ended, but whose answer may be incomplete
+const endedTurns = new Map() // conversations whose turn ended, but whose answer may be incomplete
 const unanswered = new Map() // conversation: the last message, until its answer begins
 const open = new Map() // conversation: its incomplete answer
 const children = new Set() // conversations of sub-agents
 const asked = new Map() // question: {reason, at}
 const roles = new Map() // message: {role, model}
-const held = new Map() // message: its last row, until its usage is known
+const pendingRows = new Map() // message: its last row, until its usage is known
 const calls = new Map() // message: its running tool calls
 const written = new Set() // parts that already have a row
 const spent = new Map() // sub-agent's conversation: usage
@@ -94,17 +94,17 @@ function untilOf(error) {
   return at > 0 ? { until: stamp(at) } : {}
 }
 
-function release(message) {
-  if (held.has(message)) append("transcript.jsonl", held.get(message))
-  held.delete(message)
+function writePendingRow(message) {
+  if (pendingRows.has(message)) append("transcript.jsonl", pendingRows.get(message))
+  pendingRows.delete(message)
 }
 
-function hold(part, row) {
+function addPendingRow(part, row) {
   if (written.has(part.id)) return
   written.add(part.id)
-  release(part.messageID)
-  held.set(part.messageID, { v: 1, model: roles.get(part.messageID)?.model, ...row })
-  if (calls.get(part.messageID)?.size) release(part.messageID) // another row of this message will follow
+  writePendingRow(part.messageID)
+  pendingRows.set(part.messageID, { v: 1, model: roles.get(part.messageID)?.model, ...row })
+  if (calls.get(part.messageID)?.size) writePendingRow(part.messageID) // another row of this message will follow
 }
 
 function add(a, b) {
@@ -126,10 +126,10 @@ function finish(part) {
     spent.set(part.sessionID, add(spent.get(part.sessionID), { ...usage, calls: 1 }))
     return
   }
-  if (!held.has(part.messageID)) hold(part, { at: stamp(), role: "assistant", text: "" })
-  const row = held.get(part.messageID)
-  if (row) held.set(part.messageID, { ...row, usage: add(row.usage, usage) })
-  release(part.messageID)
+  if (!pendingRows.has(part.messageID)) addPendingRow(part, { at: stamp(), role: "assistant", text: "" })
+  const row = pendingRows.get(part.messageID)
+  if (row) pendingRows.set(part.messageID, { ...row, usage: add(row.usage, usage) })
+  writePendingRow(part.messageID)
 }
 
 function usedBy(child) {
@@ -143,14 +143,14 @@ function toolPart(part) {
   const underWay = calls.get(part.messageID) ?? new Set()
   calls.set(part.messageID, underWay)
   if (status === "pending" || status === "running") {
-    release(part.messageID)
+    writePendingRow(part.messageID)
     if (!underWay.has(part.callID)) event("tool_start", { tool: part.tool, call: part.callID })
     underWay.add(part.callID)
     return
   }
   underWay.delete(part.callID)
   const row = { at: stamp(time?.end), role: "tool", text: "", tool: part.tool, input, output: output ?? error ?? "" }
-  hold(part, { ...row, ...usedBy(metadata?.sessionId) })
+  addPendingRow(part, { ...row, ...usedBy(metadata?.sessionId) })
   event("tool_end", { tool: part.tool, call: part.callID, ok: status === "completed" })
 }
 
@@ -174,7 +174,7 @@ function partUpdated({ part }) {
   else if (roles.get(part.messageID)?.role === "user") userPart(part)
   else if (part.type === "tool") toolPart(part)
   else if (part.type === "text" && part.time?.end && part.text.trim() && !part.synthetic)
-    hold(part, { at: stamp(part.time.end), role: "assistant", text: part.text })
+    addPendingRow(part, { at: stamp(part.time.end), role: "assistant", text: part.text })
 }
 
 function messageUpdated({ info }) {
@@ -186,29 +186,29 @@ function messageUpdated({ info }) {
     open.set(info.sessionID, info.id)
     take()
   } else if (info.time?.completed && isOpen) open.delete(info.sessionID)
-  if (resting.has(info.sessionID)) rest(info.sessionID)
+  if (endedTurns.has(info.sessionID)) endTurn(info.sessionID)
 }
 
 function begin(session, status) {
-  resting.delete(session)
+  endedTurns.delete(session)
   busy.set(session, status)
   tell()
 }
 
 // End the turn, but wait for an open answer first. A message that came at the end of the turn begins the next one.
-function rest(session) {
+function endTurn(session) {
   if (!busy.has(session)) return
   const mark = {}
-  resting.set(session, mark)
-  if (!open.has(session) && !unanswered.has(session)) settle(session)
-  else setTimeout(() => resting.get(session) === mark && settle(session), LATE)
+  endedTurns.set(session, mark)
+  if (!open.has(session) && !unanswered.has(session)) finishTurn(session)
+  else setTimeout(() => endedTurns.get(session) === mark && finishTurn(session), LATE)
 }
 
-function settle(session) {
-  for (const memory of [open, unanswered, resting]) memory.delete(session)
+function finishTurn(session) {
+  for (const memory of [open, unanswered, endedTurns]) memory.delete(session)
   busy.delete(session)
   if (!busy.size) {
-    for (const message of [...held.keys()]) release(message)
+    for (const message of [...pendingRows.keys()]) writePendingRow(message)
     calls.clear()
     asked.clear()
   }
@@ -226,12 +226,12 @@ function describeTrouble(error) {
 async function failed({ sessionID, error }) {
   if (error && error.name !== "MessageAbortedError" && !children.has(sessionID)) trouble = error
   const real = (await client.session.status()).data ?? {}
-  for (const session of [...busy.keys()]) if (!real[session]) rest(session)
+  for (const session of [...busy.keys()]) if (!real[session]) endTurn(session)
 }
 
 function ask(id, reason, data) {
   asked.set(id, { reason, at: Date.now() })
-  for (const message of [...held.keys()]) release(message)
+  for (const message of [...pendingRows.keys()]) writePendingRow(message)
   tell()
   event(reason, data)
 }
@@ -254,8 +254,8 @@ function choose(session) {
 const EVENTS = {
   "session.created": sessionSeen,
   "session.updated": sessionSeen,
-  "session.status": ({ sessionID, status }) => (status.type === "idle" ? rest(sessionID) : begin(sessionID, status)),
-  "session.idle": ({ sessionID }) => rest(sessionID),
+  "session.status": ({ sessionID, status }) => (status.type === "idle" ? endTurn(sessionID) : begin(sessionID, status)),
+  "session.idle": ({ sessionID }) => endTurn(sessionID),
   "session.error": failed,
   "message.updated": messageUpdated,
   "message.part.updated": partUpdated,

@@ -1,4 +1,4 @@
-"""Runs every test k times on the unchanged code, in parallel clean rooms, before any agent starts.
+"""Runs every test several times on the unchanged code, in parallel clean rooms, before any agent starts.
 
 Tests run as the project runs them: many in one process, first in the runner's order, then in a random one. A test gets
 its own process only if it failed, differed between the passes, ended the process or did not end.
@@ -30,7 +30,7 @@ class BaselinePlan(Struct):
     """The tests of a baseline, how often each of them is run, and what earlier runs have shown."""
 
     tests: Sequence[TestFunction]
-    k: int = 2
+    runs: int = 2
     timeout: float = TEST_TIMEOUT  # seconds for one test
     durations: Mapping[str, float] = {}  # seconds of earlier runs, by test
     trace: bool = False  # record the lines that each test runs, in the first pass
@@ -71,7 +71,7 @@ def run_baseline(
     on_lines: Callable[[SuiteLines], None] | None = None,
     get_artifact_dir: Callable[[TestFunction, int], str | None] | None = None,
 ) -> list[BaselineRuns]:
-    """Run each test up to k times in the suite, and alone if needed. Return one verdict per test, in the plan's order.
+    """Run each test up to `plan.runs` times in the suite, and alone if needed. Return one verdict per test, in the plan's order.
 
     `on_run_end` is called after each run, and `on_lines` after each traced shard, by one thread at a time. `get_artifact_dir` returns the directory for a run's
     artifacts. Raises MngrError when the clean rooms fail.
@@ -243,7 +243,7 @@ class _BaselineQueue:
     def _start_next_stage(self) -> None:
         """Add the jobs of the next pass that has any. After the last pass, add the tests that must run alone."""
         plan = self._plan
-        while not self._jobs and self._next_pass < plan.k:
+        while not self._jobs and self._next_pass < plan.runs:
             tests = [test for test in plan.tests if self._needs_pass(test, self._next_pass)]
             groups = split_tests(tests, plan.durations, self._cores)
             self._jobs.extend(Shard(number=self._next_pass, tests=group) for group in groups)
@@ -257,13 +257,13 @@ class _BaselineQueue:
         """True when a test has not run in a pass yet. A file that cannot be collected never runs in the suite."""
         runs = self.runs[test.id]
         in_suite = [run for run in runs if run.seen == "suite"]
-        has_answer_alone = len(runs) >= self._plan.k and not in_suite
+        has_answer_alone = len(runs) >= self._plan.runs and not in_suite
         ends_process = any(run.outcome in ("timeout", "crash") for run in in_suite)
         return test.id != test.path and not has_answer_alone and not ends_process and len(in_suite) <= number
 
     def _needs_run_alone(self, test: TestFunction) -> bool:
         runs = self.runs[test.id]
-        return has_to_run_alone(runs) and not has_answer(runs, self._plan.k)
+        return has_to_run_alone(runs) and not has_answer(runs, self._plan.runs)
 
     def has_more(self) -> bool:
         """True until the last job has ended or the queue is closed."""

@@ -37,14 +37,14 @@ def has_to_run_alone(runs: Sequence[TestRun]) -> bool:
     return {_simplify(run.outcome) for run in runs if run.seen == "suite"} not in ({"pass"}, {"skip"})
 
 
-def has_answer(runs: Sequence[TestRun], k: int) -> bool:
+def has_answer(runs: Sequence[TestRun], required: int) -> bool:
     """True when the runs alone have answered that question."""
     alone = [run for run in runs if run.seen == "alone"]
     in_suite = [run for run in runs if run.seen == "suite"]
     if any(run.outcome in ("timeout", "crash") for run in alone):
         return True  # another run would cost as much and show the same
     both = {_simplify(run.outcome) for run in (*alone, *in_suite)}
-    return len(alone) >= k or (bool(alone) and bool(in_suite) and both == {"fail"})
+    return len(alone) >= required or (bool(alone) and bool(in_suite) and both == {"fail"})
 
 
 def describe_verdict(verdict: str) -> str:

@@ -47,7 +47,7 @@ class Estimate(Struct):
     flaky: int
     passing: int  # tasks for tests that pass
     tasks: list[PlannedTask]
-    left_out: int  # passing tests that only rank too low for a task
+    skipped_by_rank: int  # passing tests that only rank too low for a task
     more_command: str = ""  # plans a task for them, too; the command line adds it
     skipped: list[SkippedTest]
     agents: tuple[int, int]
@@ -65,8 +65,8 @@ class Estimate(Struct):
             f"Chosen: {format_count(len(self.tasks), 'task')}: {format_count(causes, 'shared root cause')}, "
             f"{others} other {choose_noun(others, 'test that does', 'tests that do')} not pass, {format_count(self.passing, 'passing test')}."
         ]
-        if self.left_out:
-            left = format_count(self.left_out, "passing test")
+        if self.skipped_by_rank:
+            left = format_count(self.skipped_by_rank, "passing test")
             lines.append(
                 f"Left: {left}. Tests that cite the tutorial come first, then weak, recently changed and slow tests."
             )
@@ -132,7 +132,7 @@ def estimate_run(
         flaky=verdicts["flaky"] + verdicts[FAILS_IN_SUITE] + verdicts[FAILS_ALONE],
         passing=sum(task.root_cause is None and prepared.tests[task.tests[0]].verdict == "pass" for task in tasks),
         tasks=tasks,
-        left_out=prepared.left_out_count,
+        skipped_by_rank=prepared.skipped_by_rank,
         skipped=[SkippedTest(test=test, why=why) for test, why in prepared.skipped.items()],
         agents=(min_agents, max_agents),
         prompt_tokens=prompt_tokens,

@@ -63,7 +63,7 @@ class PreparedTests(Struct):
     tests: dict[str, BaselineResult]
     root_causes: list[RootCause]  # each shared by several tests
     skipped: dict[str, str]  # test: why it gets no agent
-    left_out_count: int = 0  # skipped tests that only rank too low
+    skipped_by_rank: int = 0  # skipped tests that only rank too low
 
     @property
     def selected_tests(self) -> list[BaselineResult]:
@@ -170,7 +170,7 @@ def _run_baseline(
         choose_runner_of_plan(plan),
         BaselinePlan(
             tests=tests,
-            k=plan.baseline_runs,
+            runs=plan.baseline_runs,
             timeout=plan.test_timeout,
             trace=True,
             durations=durations,
@@ -204,7 +204,7 @@ def _load_prepared(
             skipped[name] = reason
             note(TestSkipped(test=name, why=reason))
     root_causes = [fact.root_cause for fact in list_facts(state, RootCauseFound)]
-    left_out: list[str] = []
+    low_ranked: list[str] = []
     if not list_facts(state, BaselineDone):
         known_ids = {root_cause.id for root_cause in root_causes}
         for root_cause in _find_shared_causes(results):
@@ -212,8 +212,8 @@ def _load_prepared(
                 root_causes.append(root_cause)
                 note(RootCauseFound(root_cause=root_cause))
         selected = [result for name, result in results.items() if name not in skipped]
-        left_out = _list_low_ranks(selected, root_causes, plan.max_tasks, read_facts)
-        for test in left_out:
+        low_ranked = _list_low_ranks(selected, root_causes, plan.max_tasks, read_facts)
+        for test in low_ranked:
             skipped[test] = (
                 f"it passes, and {format_count(plan.max_tasks, 'task')} {choose_noun(plan.max_tasks, 'comes', 'come')} first (--max-tasks)"
             )
@@ -231,9 +231,9 @@ def _load_prepared(
                 reused_from=min(reused.values(), default=""),
             )
         )
-    known_left_out = sum(fact.has_low_rank for fact in list_facts(state, TestSkipped))
+    known_low_rank_count = sum(fact.has_low_rank for fact in list_facts(state, TestSkipped))
     return PreparedTests(
-        tests=results, root_causes=root_causes, skipped=skipped, left_out_count=known_left_out + len(left_out)
+        tests=results, root_causes=root_causes, skipped=skipped, skipped_by_rank=known_low_rank_count + len(low_ranked)
     )
 
 

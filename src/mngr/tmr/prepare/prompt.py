@@ -54,7 +54,7 @@ class TaskDescription(Struct):
     rejections: Sequence[str] = ()
     hint: str = ""
     tutorial: str | None = None
-    k: int = 2  # how often the agent must see the test pass
+    runs: int = 2  # how often the agent must see the test pass
 
     def build_job(self) -> dict[str, Any]:
         """Return the job in the form that the agents without a model read."""
@@ -64,7 +64,7 @@ class TaskDescription(Struct):
             "test": self.test or self.task,
             "command": list(self.command),
             "tutorial": self.tutorial,
-            "k": self.k,
+            "runs": self.runs,
         }
         if self.affected_tests:
             job["affected_tests"] = list(self.affected_tests)

@@ -46,7 +46,7 @@ def repair(project: Path, body: str, **options: Any) -> dict[str, Any]:
 
 
 def repair_again(project: Path, **options: Any) -> dict[str, Any]:
-    request = {"test": "test_x.py::test_x", "command": [*PYTEST, "test_x.py::test_x"], "k": 1, **options}
+    request = {"test": "test_x.py::test_x", "command": [*PYTEST, "test_x.py::test_x"], "runs": 1, **options}
     outputs = project.parent / "outputs"
     result = job.repair_tests(request, str(project), str(outputs), lambda: None)
     assert json.loads((outputs / "result.json").read_text()) == result
@@ -113,7 +113,7 @@ def test_a_partial_repair_is_discarded(project: Path) -> None:
 def test_a_flaky_test_is_not_changed(project: Path) -> None:
     marker = project.parent / "mark"
     body = f'def test_x(e2e: E2eSession) -> None:\n    assert e2e.run("mkdir {marker}").exit_code == 0\n'
-    result = repair(project, body, k=2)
+    result = repair(project, body, runs=2)
     assert (result["outcome"], result["before"], result["after"]) == ("blocked", "flaky", "flaky")
     assert result["changes"] == [] and "1 of 2 runs" in result["escalations"][0]["title"]
 

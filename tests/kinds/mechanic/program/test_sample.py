@@ -54,7 +54,7 @@ def test_each_test_has_the_announced_outcome(test: str, repo: Path) -> None:
         "test": test,
         "command": [*PYTEST, test],
         "tutorial": "tutorial.sh",
-        "k": 8 if "suggest" in test else 2,
+        "runs": 8 if "suggest" in test else 2,
     }
     result = job.repair_tests(request, str(repo), str(repo.parent / "outputs"), lambda: None)
     assert result["outcome"] == read_announced_outcome(test), result["summary"]

@@ -95,7 +95,7 @@ def test_malformed_probe_rows_do_no_harm() -> None:
             "row": "end",
             "exit": "no",
             "imported": [],
-            "strays": {},
+            "checkout_modules": {},
             "resolved": 1,
             "e2e": [3, {"path": "../../x"}, {"path": "/etc"}],
         },

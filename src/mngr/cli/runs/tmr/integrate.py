@@ -217,7 +217,7 @@ def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> Integ
     with offer_isolation_off(f"mngr tmr integrate {run_dir.name} --isolation off"):
         integration = integrate(cli.fleet, run_dir, request, cli.print_message)
     report_path = write_report(cli.context.local_host, run_dir)
-    red_again = integration.list_regressions(previous)
+    newly_failing = integration.list_regressions(previous)
     if cli.format == "jsonl":
         return integration
     lines = [format_integration(integration)]
@@ -231,17 +231,17 @@ def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> Integ
         lines.append(
             f"{format_count(integration.open, 'task')} {verb} not finished. When they are finished, run: mngr tmr integrate {run_dir.name}"
         )
-    if red_again:
+    if newly_failing:
         lines.append(
-            f"these tests passed on the previous branch and fail now: {', '.join(map(strip_controls, red_again[:5]))}"
-            + (f" and {len(red_again) - 5} more" if len(red_again) > 5 else "")
+            f"these tests passed on the previous branch and fail now: {', '.join(map(strip_controls, newly_failing[:5]))}"
+            + (f" and {len(newly_failing) - 5} more" if len(newly_failing) > 5 else "")
         )
     lines += [
         f"regression: {strip_controls(row.test)}: {strip_controls(row.why)}" for row in integration.regressions[:10]
     ]
     log = f"git log --stat {integration.onto[:10]}..{integration.branch}; " if integration.delivered else ""
     lines.append(f"next: {log}{run_dir.path}/PR.md; {report_path}")
-    render.render_item(cli, {**encode(integration), "red_again": red_again}, "\n".join(lines))
+    render.render_item(cli, {**encode(integration), "newly_failing": newly_failing}, "\n".join(lines))
     return integration
 
 

@@ -214,7 +214,7 @@ def run(cli: Cli, args: Args) -> int:
     def confirm(estimate: Estimate) -> bool:
         estimate = _add_more_command(cli, estimate)
         if args["yes"] or not is_interactive() or estimate.agents[1] < CONFIRM_AGENT_COUNT:
-            if estimate.left_out:
+            if estimate.skipped_by_rank:
                 cli.print_message(estimate.describe_chosen_tests())
             return True
         return progress.ask_yes_no(f"{estimate.text}\nStart the agents?")
@@ -272,7 +272,7 @@ def _add_more_command(cli: Cli, estimate: Estimate) -> Estimate:
     from mngr.base import shell
 
     words, rest = split_words_without(COMMAND, cli.words, {"max_tasks", "dry_run", "name"})
-    task_count = len(estimate.tasks) + estimate.left_out
+    task_count = len(estimate.tasks) + estimate.skipped_by_rank
     command = ["mngr", *cli.name.split(), *words, "--max-tasks", str(task_count), *rest]
     return estimate.replace(more_command=shell.join(command))
 

@@ -80,7 +80,7 @@ class _TestObservations:
         function: ast.FunctionDef,
         cases: list[ObservedCase],
     ) -> None:
-        self.desk = files
+        self.files = files
         self.module = module
         self.function = function
         self.cases = cases
@@ -102,7 +102,7 @@ class _TestObservations:
         ]
 
     def _is_run_of(self, run: ObservedCommand, call: ast.Call) -> bool:
-        return self.desk.is_test_file(run.path) and call.lineno <= run.line <= (call.end_lineno or run.line)
+        return self.files.is_test_file(run.path) and call.lineno <= run.line <= (call.end_lineno or run.line)
 
     def has_exit_code_check(self, call: ast.Call) -> bool:
         if any(check.method in EXIT_CHECKS for check in self.list_checks(call)):
@@ -163,7 +163,7 @@ class _TestObservations:
         runs = [run for _, run in self.list_runs(call)]
         codes = sorted({run.code for run in runs})
         statement = self._find_statement(call)
-        locations = [(self.desk.path, call.lineno)]
+        locations = [(self.files.path, call.lineno)]
         crash = next((run for run in runs if TRACEBACK_HEADER in run.err), None)
         if crash is not None and not any(check.stream in ("stderr", "output") for check in self.list_checks(call)):
             title = f"`{crash.command}` prints a traceback, and the test does not notice"

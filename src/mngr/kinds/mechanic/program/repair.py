@@ -83,7 +83,7 @@ def _plan_repair(
     try:
         plan = repair.make_plan()
     except (OSError, ValueError) as error:  # a missing program, a missing file, or invalid Python
-        repair.desk.restore(repair.desk.first)
+        repair.files.restore(repair.files.first)
         plan = repair.report_failure(str(error))
     ledger.save(plan=plan, first={})
     return plan
@@ -123,14 +123,14 @@ class _TestRepair:
     ) -> None:  # fmt: skip
         self.job = job
         self.outputs = outputs
-        self.between = on_poll
-        self.patience = float(job.get("timeout") or RUN_TIMEOUT)
-        self.k = max(1, int(job.get("k", 2)))
-        self.desk = WorkspaceFiles(work_dir, job["test"], job.get("tutorial"), save_originals)
-        self.troubles: list[Escalation] = []
-        self.notes: dict[str, list[str]] = {kind: [] for kind in CHANGE_KINDS}
+        self.on_poll = on_poll
+        self.timeout = float(job.get("timeout") or RUN_TIMEOUT)
+        self.runs = max(1, int(job.get("runs", 2)))
+        self.files = WorkspaceFiles(work_dir, job["test"], job.get("tutorial"), save_originals)
+        self.escalations: list[Escalation] = []
+        self.summaries: dict[str, list[str]] = {kind: [] for kind in CHANGE_KINDS}
         self.stages: dict[str, dict[str, str]] = {}  # by change kind: the files with all changes up to that kind
-        self.shown: list[dict[str, str]] = []
+        self.listed_runs: list[dict[str, str]] = []
 
     def make_plan(self) -> dict[str, Any]:
         """Return the commits to make and the result. The files are restored afterwards."""
@@ -141,14 +141,14 @@ class _TestRepair:
             return self.report_failure(message)
         if test_runs[0].uncollected:
             detail = f"```\n{test_runs[0].uncollected[-1500:]}\n```"
-            self.troubles.append(
-                Escalation("HARNESS_DEFECT", "pytest cannot collect the test", detail, [(self.desk.path, 1)])
+            self.escalations.append(
+                Escalation("HARNESS_DEFECT", "pytest cannot collect the test", detail, [(self.files.path, 1)])
             )
         elif before != "flaky":
             test_runs = self._fix_test(test_runs)
             after = self._summarize_runs(test_runs)
         if after == "flaky":
-            self.troubles = [self._describe_flakiness(test_runs)]
+            self.escalations = [self._describe_flakiness(test_runs)]
             before = after = "flaky"
         if after != "pass":
             self._discard_changes()
@@ -168,19 +168,21 @@ class _TestRepair:
 
     def _run_test(self, name: str, times: int | None = None) -> list[ObservedTestRun]:
         test_runs = []
-        times = self.k if times is None else times
+        times = self.runs if times is None else times
         for number in range(1, times + 1):
-            test_run = run_test(self.job["command"], self.desk.work, self.between, self.patience)
+            test_run = run_test(self.job["command"], self.files.work, self.on_poll, self.timeout)
             self._save_run(f"{name}-{number}" if times > 1 else name, test_run)
             test_runs.append(test_run)
         return test_runs
 
     def _save_run(self, name: str, test_run: ObservedTestRun) -> None:
         """Record a run under its name and copy its transcripts to the outputs."""
-        name = f"{self.desk.test.rpartition('::')[2]}-{name}" if self.job.get("shared") else name
+        name = f"{self.files.test.rpartition('::')[2]}-{name}" if self.job.get("shared") else name
         case = test_run.first_failed_case
         failure = f": {case.exception} {case.message.strip().partition(chr(10))[0]}"[:200] if case else ""
-        self.shown.append({"name": name, "description": f"{test_run.outcome} in {test_run.seconds:.1f} s{failure}"})
+        self.listed_runs.append(
+            {"name": name, "description": f"{test_run.outcome} in {test_run.seconds:.1f} s{failure}"}
+        )
         for number, observed_case in enumerate(test_run.cases):
             transcript = observed_case.runs[0].transcript if observed_case.runs else ""
             if os.path.isfile(transcript):
@@ -190,72 +192,74 @@ class _TestRepair:
 
     def _fix_test(self, test_runs: list[ObservedTestRun]) -> list[ObservedTestRun]:
         """Repair citations, then failures one by one, then add missing checks; return the last runs."""
-        self._record_rows("FIX_TUTORIAL", fixes.update_citations(self.desk))
-        if self.notes["FIX_TUTORIAL"]:
-            test_runs = self._run_test("cited", 1)
+        self._record_rows("FIX_TUTORIAL", fixes.update_citations(self.files))
+        if self.summaries["FIX_TUTORIAL"]:
+            test_runs = self._run_test("citation-updated", 1)
         for step in range(_MAX_FIXES):
             if test_runs[-1].outcome == "pass" or not self._fix_next_failure(test_runs[-1]):
                 break
-            test_runs = self._run_test(f"mended-{step + 1}", 1)
+            test_runs = self._run_test(f"repaired-{step + 1}", 1)
         if test_runs[-1].outcome != "pass":
             return test_runs
-        test_runs += self._run_test("again", max(0, self.k - len(test_runs)))
+        test_runs += self._run_test("repeated", max(0, self.runs - len(test_runs)))
         self._split_changes()
         if self.job.get("shared") or self._summarize_runs(test_runs) != "pass":
             return test_runs
         return self._add_checks(test_runs)
 
     def _fix_next_failure(self, test_run: ObservedTestRun) -> bool:
-        before = self.desk.read_changed_files()
-        self._record_rows("FIX_TEST", [fixes.fix_first_failure(self.desk, test_run)])
-        return self.desk.read_changed_files() != before
+        before = self.files.read_changed_files()
+        self._record_rows("FIX_TEST", [fixes.fix_first_failure(self.files, test_run)])
+        return self.files.read_changed_files() != before
 
     def _split_changes(self) -> None:
         """Separate the changes to the tutorial and its citations from the changes to the test."""
-        current, first, tutorial = self.desk.read_changed_files(), self.desk.first, self.desk.tutorial
+        current, first, tutorial = self.files.read_changed_files(), self.files.first, self.files.tutorial
         self.stages["FIX_TUTORIAL"] = {
             path: text if path == tutorial else source_edits.merge_citations(first[path], text)
             for path, text in current.items()
         }
         self.stages["FIX_TEST"] = current
         if tutorial in current:
-            self.notes["FIX_TUTORIAL"].append("use the current option names of the program in the block")
-        if self.stages["FIX_TUTORIAL"] != current and not self.notes["FIX_TEST"]:
-            self.notes["FIX_TEST"].append("run the command of the block as it is now in the tutorial")
+            self.summaries["FIX_TUTORIAL"].append("use the current option names of the program in the block")
+        if self.stages["FIX_TUTORIAL"] != current and not self.summaries["FIX_TEST"]:
+            self.summaries["FIX_TEST"].append("run the command of the block as it is now in the tutorial")
 
     def _add_checks(self, test_runs: list[ObservedTestRun]) -> list[ObservedTestRun]:
         """Add missing checks, and keep them only if they hold in every run."""
-        before = self.desk.read_changed_files()
-        filled = missing_checks.fill_empty_test(self.desk)
-        observed_runs = self._run_test("filled", max(2, self.k)) if filled else test_runs
+        before = self.files.read_changed_files()
+        filled = missing_checks.fill_empty_test(self.files)
+        observed_runs = self._run_test("checks-added", max(2, self.runs)) if filled else test_runs
         if filled and any(run.code for test_run in observed_runs for case in test_run.cases for run in case.runs):
-            self.desk.restore(before)
+            self.files.restore(before)
             run = next(run for test_run in observed_runs for case in test_run.cases for run in case.runs if run.code)
             evidence = fixes.format_evidence(
                 run, "The test runs nothing, and the block that it cites fails when it runs in the test."
             )
-            self.troubles.append(Escalation("AMBIGUOUS", "the test checks nothing", evidence, [(self.desk.path, 1)]))
+            self.escalations.append(
+                Escalation("AMBIGUOUS", "the test checks nothing", evidence, [(self.files.path, 1)])
+            )
             return test_runs
         if len(observed_runs) < 2:  # one run cannot show which output is always the same
-            observed_runs = [*observed_runs, *self._run_test("seen", 1)]
-        outcomes = missing_checks.add_missing_checks(self.desk, [test_run.cases for test_run in observed_runs])
+            observed_runs = [*observed_runs, *self._run_test("observed", 1)]
+        outcomes = missing_checks.add_missing_checks(self.files, [test_run.cases for test_run in observed_runs])
         self._record_rows("IMPROVE_TEST", [*([filled] if filled else []), *outcomes])
-        if self.desk.read_changed_files() == before:
+        if self.files.read_changed_files() == before:
             return test_runs
         improved = self._run_test("improved")
         if self._summarize_runs(improved) != "pass":
-            self.desk.restore(before)
-            self.notes["IMPROVE_TEST"] = []
+            self.files.restore(before)
+            self.summaries["IMPROVE_TEST"] = []
             return test_runs
-        self.stages["IMPROVE_TEST"] = self.desk.read_changed_files()
+        self.stages["IMPROVE_TEST"] = self.files.read_changed_files()
         return improved
 
     def _record_rows(self, kind: str, rows: list[str | Escalation]) -> None:
         for row in rows:
             if isinstance(row, Escalation):
-                self.troubles.append(row)
+                self.escalations.append(row)
             else:
-                self.notes[kind].append(row)
+                self.summaries[kind].append(row)
 
     def _describe_flakiness(self, test_runs: list[ObservedTestRun]) -> Escalation:
         pass_count = sum(test_run.outcome == "pass" for test_run in test_runs)
@@ -266,50 +270,52 @@ class _TestRepair:
             else "Earlier runs of the test differed; these runs did not."
         )
         title = f"the test passes in {pass_count} of {len(test_runs)} runs of the same commit"
-        return Escalation("BLOCKER", title, detail, [(self.desk.path, 1)])
+        return Escalation("BLOCKER", title, detail, [(self.files.path, 1)])
 
     def _discard_changes(self) -> None:
-        self.desk.restore(self.desk.first)
+        self.files.restore(self.files.first)
         self.stages = {}
-        self.notes = {kind: [] for kind in CHANGE_KINDS}
-        if not self.troubles:
-            self.troubles.append(Escalation("BLOCKER", "the attempted repair does not work in every run", "", []))
+        self.summaries = {kind: [] for kind in CHANGE_KINDS}
+        if not self.escalations:
+            self.escalations.append(Escalation("BLOCKER", "the attempted repair does not work in every run", "", []))
 
     def _build_outcome(self, before: str, after: str) -> dict[str, Any]:
-        self.desk.restore(self.desk.first)
-        has_changes = any(self.notes.values())
-        if after != "pass" or (self.troubles and not has_changes):
+        self.files.restore(self.files.first)
+        has_changes = any(self.summaries.values())
+        if after != "pass" or (self.escalations and not has_changes):
             outcome = "blocked"
         else:
             outcome = "fixed" if before != "pass" else "improved" if has_changes else "unchanged"
-        lines = [row for rows in self.notes.values() for row in rows] + [trouble.title for trouble in self.troubles]
+        lines = [row for rows in self.summaries.values() for row in rows] + [
+            escalation.title for escalation in self.escalations
+        ]
         return self._build_result(
             outcome, before, after, "\n".join(f"- {row}" for row in lines) or "The test needs no change."
         )
 
     def _build_result(self, outcome: str, before: str, after: str, summary: str) -> dict[str, Any]:
         if self.job.get("shared"):
-            self.troubles = [
-                replace(trouble, kind="SHARED_CAUSE") if trouble.kind == "BLOCKER" else trouble
-                for trouble in self.troubles
+            self.escalations = [
+                replace(escalation, kind="SHARED_CAUSE") if escalation.kind == "BLOCKER" else escalation
+                for escalation in self.escalations
             ]
         name = self.job["test"].rpartition("::")[2]
-        commits, last = [], self.desk.first
+        commits, last = [], self.files.first
         for kind, staged in self.stages.items():
             files = {**last, **staged}
             if files != last:
-                subject = _shorten_line(f"[{kind}] {name}: {self.notes[kind][0]}", 100)
-                commits.append({"kind": kind, "subject": subject, "notes": self.notes[kind], "files": files})
+                subject = _shorten_line(f"[{kind}] {name}: {self.summaries[kind][0]}", 100)
+                commits.append({"kind": kind, "subject": subject, "notes": self.summaries[kind], "files": files})
             last = files
         result = {
             "outcome": outcome,
             "before": before,
             "after": after,
             "summary": summary,
-            "escalations": [trouble.to_dict() for trouble in self.troubles],
-            "runs": self.shown,
+            "escalations": [escalation.to_dict() for escalation in self.escalations],
+            "runs": self.listed_runs,
         }
-        head = _run_git(self.desk.work, "rev-parse", "HEAD").strip()
+        head = _run_git(self.files.work, "rev-parse", "HEAD").strip()
         return {"head": head, "commits": commits, "result": result}
 
 

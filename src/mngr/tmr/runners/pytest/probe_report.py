@@ -62,7 +62,7 @@ def find_session_end(rows: Sequence[ProbeRow]) -> SessionEnd | None:
     return SessionEnd(
         exit=exit_status if isinstance(exit_status, int) else None,
         imported=parse_texts(row.get("imported")),
-        checkout_modules=[path for path in as_list(row.get("strays")) if isinstance(path, str)],
+        checkout_modules=[path for path in as_list(row.get("checkout_modules")) if isinstance(path, str)],
         resolved=_parse_resolved(get_object(row, "resolved")),
         sessions=[_parse_session(session) for session in get_objects(row, "e2e")],
         environment={key: str(row[key]) for key in _ENVIRONMENT_FIELDS if key in row},

@@ -256,7 +256,7 @@ def _tail(text: str, most: int) -> str:
 def _describe_session(config: Any) -> dict[str, object]:
     answer: dict[str, object] = {
         "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__, "platform": sys.platform,
-        "imported": {name: path for name in _list_importable() if (path := _find_imported_file(name))}, "strays": _list_checkout_modules(),
+        "imported": {name: path for name in _list_importable() if (path := _find_imported_file(name))}, "checkout_modules": _list_checkout_modules(),
     }  # fmt: skip
     if FACTS.get("resolve"):
         answer["resolved"] = {
