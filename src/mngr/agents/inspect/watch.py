@@ -36,6 +36,7 @@ class WatchUpdate(Struct):
     agents: list[AgentView] = []
     destroyed: list[str] = []  # ids of agents that were destroyed
     errors: dict[str, MngrError] = {}  # by host, for hosts that do not answer
+    with_events: frozenset[str] = frozenset()  # ids of agents that the watcher queried because of an event
 
 
 class PendingQuery(Struct):
@@ -212,6 +213,7 @@ class AgentWatcher:
         views: list[AgentView] = []
         destroyed: list[str] = []
         errors: dict[str, MngrError] = {}
+        with_events: set[str] = set()
         while not self._done.empty():
             host, answer = self._done.get()
             os.read(self._ready, 1)
@@ -224,13 +226,14 @@ class AgentWatcher:
             if isinstance(answer, Exception):
                 raise answer
             asked_ids = query.ids & set(self._hosts)
+            with_events |= query.repeat_ids & asked_ids
             views += [listing.make_view(agent) for agent in answer if agent.id in asked_ids]
             destroyed += sorted(asked_ids - {agent.id for agent in answer})
             if host not in self._tails:  # The host answers again, so its tails can be opened.
                 self._fresh.update(i for i, agent_host in self._hosts.items() if agent_host is host)
             repeat_ids = query.repeat_ids | {agent.id for agent in answer if agent.state.reason == "settling"}
             self._again |= repeat_ids & set(self._hosts)
-        return WatchUpdate(agents=views, destroyed=destroyed, errors=errors)
+        return WatchUpdate(agents=views, destroyed=destroyed, errors=errors, with_events=frozenset(with_events))
 
     def _group_by_host(self, ids: set[str]) -> dict[Host, list[str]]:
         groups: dict[Host, list[str]] = {}

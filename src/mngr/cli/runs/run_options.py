@@ -10,7 +10,6 @@ from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework.command_spec import Option, place_below
 from mngr.cli.framework.render import format_json
 from mngr.cli.framework.terminal_text import strip_controls
-from mngr.cli.runs.progress import format_row
 from mngr.mapreduce.journal.journal_rows import AlarmRow, EndedRow
 
 TYPE_CHECKING = False
@@ -313,6 +312,8 @@ class RunProgress:
             sys.stdout.write(format_json(encode_row(row)) + "\n")
             sys.stdout.flush()
             return
+        from mngr.overview.run_facts import format_row
+
         text = format_row(row)
         if text:
             self._cli.print_message(text)

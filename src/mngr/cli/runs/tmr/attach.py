@@ -29,18 +29,19 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Show every row of the journal as it arrives, until the run ends."""
-    from mngr.mapreduce.journal.journal_file import find_writer, read_journal
+    from mngr.mapreduce.journal.journal_file import find_writer
+    from mngr.overview.follow_runs import JournalFollower
 
     run_dir = get_run(cli, args)
-    progress, shown_count = RunProgress(cli), 0
+    progress, journal, has_begun = RunProgress(cli), JournalFollower(run_dir.journal), False
     try:
         while True:
             is_running = find_writer(run_dir.journal) is not None
-            rows = read_journal(run_dir.journal)
-            for row in rows[shown_count:]:
+            rows = journal.read(float("inf"))
+            for row in rows:
                 progress(row)
-            shown_count = len(rows)
-            if not is_running and not (not rows and _is_about_to_begin(cli, f"tmr-{run_dir.name}")):
+            has_begun = has_begun or bool(rows)
+            if not is_running and (has_begun or not _is_about_to_begin(cli, f"tmr-{run_dir.name}")):
                 return 0
             time.sleep(_POLL_INTERVAL)
     finally:
