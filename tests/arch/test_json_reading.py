@@ -39,7 +39,7 @@ _OWN_FILES = {
     "providers/shared/on_demand.py",
     "tmr/changes/changes_file.py",
     "tmr/changes/integration_record.py",
-    "tmr/cleanroom/clean_rooms.py",
+    "tmr/cleanroom/clean_room.py",
     "tmr/cleanroom/sandbox.py",
     "tmr/run_plan.py",
     "tmr/prepare/history_file.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.clean_room import CleanRoom
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from tests.conftest import run_git
 from tests.escapes.attempt import Outside, read_state, some
@@ -173,7 +175,8 @@ def test_a_branch_that_replaces_a_directory_by_a_link_makes_mngr_clean_nothing_t
         (world.repo / "web").symlink_to(tmp_path / "outside")
         commit = world.write({"new": ""})
         options = CleanRoomOptions(sandbox=CleanRoomSandbox(), trusted_commit=world.base)
-        with CleanRoomPool(world.fleet, "link", str(world.repo), options, at_once=1).acquire(commit) as room:
+        pool = CleanRoomPool(world.fleet, "link", str(world.repo), options, at_once=1)
+        with contextlib.closing(pool), pool.acquire(commit) as room:
             room.run(["true"])
             (made / "new").write_text("silver")
             room.run(["true"])
@@ -188,7 +191,8 @@ def test_the_next_command_finds_the_files_of_a_submodule_as_they_were(tmp_path: 
         run_git(world.repo, "update-index", "--add", "--cacheinfo", f"160000,{world.base},sub")
         commit = world.write({".gitmodules": '[submodule "sub"]\n\tpath = sub\n\turl = ./\n'})
         options = CleanRoomOptions(sandbox=CleanRoomSandbox())
-        with CleanRoomPool(world.fleet, "sub", str(world.repo), options, at_once=1).acquire(commit) as room:
+        pool = CleanRoomPool(world.fleet, "sub", str(world.repo), options, at_once=1)
+        with contextlib.closing(pool), pool.acquire(commit) as room:
             evil = "git init -q x; git -C x config core.fsmonitor 'touch /tmp/ran'; rm sub/.git; mv x/.git sub/.git"
             for plant in ("echo left >sub/tests/test_app.py", "echo left >sub/new", evil):
                 assert room.run(["sh", "-ec", plant]).code == 0
@@ -208,7 +212,8 @@ def test_the_users_own_git_filters_run_on_no_file_of_a_branch(tmp_path: Path, ha
         with config.open("a") as file:
             file.write(f'[filter "own"]\n\tsmudge = touch {mark}; cat\n\tclean = touch {mark}; cat\n')
         options = CleanRoomOptions(sandbox=CleanRoomSandbox(), trusted_commit=world.base if has_trusted_base else None)
-        with CleanRoomPool(world.fleet, "filters", str(world.repo), options, at_once=1).acquire(commit) as room:
+        pool = CleanRoomPool(world.fleet, "filters", str(world.repo), options, at_once=1)
+        with contextlib.closing(pool), pool.acquire(commit) as room:
             for _ in range(2):
                 assert room.run(["sh", "-c", "cat app.bin; echo more >>app.bin"]).out == "branch\n"
         assert not mark.exists()

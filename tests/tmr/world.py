@@ -12,7 +12,8 @@ import pytest
 from mngr import Fleet
 from mngr.setup.trust import inspect_trust, trust_project
 from mngr.testkit.contract.mngr_program import clean_up, commit_file, new_env, new_repo
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.clean_room import CleanRoom
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import CollectedTests, TestFunction, TestRun

@@ -132,13 +132,13 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
 
 @contextlib.contextmanager
 def _open_clean_rooms(fleet: Fleet, run: RunDir, plan: RunPlan) -> Iterator[CleanRoomPool]:
-    """Yield the clean rooms for baseline and receipts, and release their hosts at the end."""
+    """Yield the clean rooms for baseline and receipts, and close them at the end."""
     clean_rooms = open_clean_rooms(fleet, run, plan, "clean-room")
     clean_rooms.remove_leftovers("clean-room", "verification")  # a running integration keeps its clean rooms
     try:
         yield clean_rooms
     finally:
-        clean_rooms.release_hosts()
+        clean_rooms.close()
 
 
 def _save_root_causes(run: RunDir, prepared: PreparedTests) -> None:

@@ -5,6 +5,7 @@ When set-up fails or a package is missing, mngr leaves out what failed or adds t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -112,7 +113,7 @@ def _try_once(fleet: Fleet, project: DetectedProject, root: str) -> _Attempt:
     options = build_room_options(fleet, plan, trusted_commit=head)
     rooms = CleanRoomPool(fleet, f"init-{os.urandom(3).hex()}", root, options, at_once=1)
     try:
-        with rooms.acquire(head) as room:
+        with contextlib.closing(rooms), rooms.acquire(head) as room:
             collected = choose_runner_of_plan(plan).collect(room, program=program)
     except SetupFailed as error:
         return _Attempt(error=error, setup_output=error.output)

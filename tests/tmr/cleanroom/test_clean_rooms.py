@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -193,7 +194,7 @@ def test_an_orphaned_process_that_has_ended_is_reaped(world: World) -> None:
 def test_a_command_ends_when_its_caller_is_killed(world: World) -> None:
     """The scheduler may be killed at any moment, and nobody else knows of the command."""
     room = world.room
-    program = "import sys; from mngr import Fleet; from mngr.tmr.cleanroom.clean_rooms import CleanRoom; CleanRoom(Fleet(sys.argv[1]), *sys.argv[2:]).run("
+    program = "import sys; from mngr import Fleet; from mngr.tmr.cleanroom.clean_room import CleanRoom; CleanRoom(Fleet(sys.argv[1]), *sys.argv[2:]).run("
     program += "['sh', '-c', 'echo $$ >~/asked; exec sleep 600'])"
     argv = [
         str(BIN_DIR / "python"),
@@ -230,7 +231,7 @@ def test_collection_errors_are_reported(world: World) -> None:
         {"tests/test_bad.py": "from tally import nothing\n", "tests/test_worse.py": "def f(:\n"},
     )
     rooms = CleanRoomPool(world.fleet, "bad", str(world.repo), CleanRoomOptions(env=BARE))
-    with rooms.acquire(bad_commit) as room:
+    with contextlib.closing(rooms), rooms.acquire(bad_commit) as room:
         collected = PytestRunner(PytestOptions(pytest=PYTEST)).collect(room)
     assert len(collected.errors) == 2 == len(collected.failures)
     assert "cannot import name 'nothing'" in collected.errors[0] and "SyntaxError" in collected.errors[1]
@@ -290,7 +291,7 @@ def test_a_command_that_is_no_pytest_is_named_in_the_error(world: World) -> None
     assert collected.tests == [] and "no-such-pytest" in collected.errors[0]
 
 
-def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> None:
+def test_a_closed_pool_leaves_no_agent_and_no_trash(world: World) -> None:
     run = "other-run"
     rooms = CleanRoomPool(world.fleet, run, str(world.repo), CleanRoomOptions(env=BARE), at_once=1)
     name = f"tmr-{run}-clean-room-1"
@@ -299,6 +300,7 @@ def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> Non
     with rooms.acquire(world.base) as room:
         assert (room.name, room.commit) == (name, world.base)
         assert len(room.tree) == 40 and room.tree != room.commit
+    rooms.close()
     names = [agent.name for agent in world.fleet.list().agents]
     assert names == [world.room.name] and world.list_trash() == []
     assert os.listdir(world.root / "home/work") == [world.room.name]
@@ -315,7 +317,8 @@ def test_files_of_git_lfs_have_the_content_that_the_users_repository_has(world: 
     names = {"large.bin": pointer, "plain.txt": pointer, "missing.bin": pointer.replace(oid, "0" * 64)}
     commit = world.write({".gitattributes": "*.bin filter=lfs -text\n", **names})
     options = CleanRoomOptions(env=BARE, trusted_commit=world.base if has_trusted_base else None)
-    with CleanRoomPool(world.fleet, "lfs", str(world.repo), options, at_once=1).acquire(commit) as room:
+    rooms = CleanRoomPool(world.fleet, "lfs", str(world.repo), options, at_once=1)
+    with contextlib.closing(rooms), rooms.acquire(commit) as room:
         for _ in range(2):
             shown = room.run(["cat", *names])
             assert shown.out == content + pointer + names["missing.bin"]
@@ -369,7 +372,7 @@ def test_clean_rooms_work_on_another_host(world: World, farm: Farm, monkeypatch:
     sandbox = CleanRoomSandbox(program=remote_pytest.pytest[0])
     remote_options = CleanRoomOptions(on="@h1", sandbox=sandbox, env=BARE)
     remote_rooms = CleanRoomPool(fleet, "there", str(world.repo), remote_options)
-    with remote_rooms.acquire(world.base) as room:
+    with contextlib.closing(remote_rooms), remote_rooms.acquire(world.base) as room:
         assert room.isolation.endswith("; no network")
         runner = PytestRunner(remote_pytest)
         passed = runner.run_test(room, world.test("test_adds"), RunOptions(resolve=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -16,7 +17,8 @@ from mngr.agents.sandbox.isolation_check import SandboxUnavailable
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom import sandbox
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool, CommandOutcome
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CommandOutcome
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.runners.test_run import TestRun
 from tests.conftest import wait_for
@@ -218,7 +220,7 @@ def test_the_network_is_reachable_only_when_requested(world: World) -> None:
         assert world.room.run(argv).code == 1
         options = CleanRoomOptions(env=BARE, sandbox=SMALL.replace(network=True))
         rooms = CleanRoomPool(world.fleet, "open", str(world.repo), options)
-        with rooms.acquire(world.base) as room:
+        with contextlib.closing(rooms), rooms.acquire(world.base) as room:
             assert room.run(argv).code == 0 and room.isolation.endswith("; network open")
 
 
@@ -241,14 +243,15 @@ def test_links_out_of_the_work_dir_are_rejected(world: World, tmp_path: Path) ->
 
 # An ordinary user's clean room, in which a shell creates unremovable directories and too many processes.
 ORDINARY = """
-import os, sys
+import contextlib, os, sys
 from mngr import Fleet
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 home, repo = sys.argv[1:]
 commit = os.popen("git rev-parse HEAD").read().strip()
 options = CleanRoomOptions(sandbox=CleanRoomSandbox(processes=60))
-with CleanRoomPool(Fleet(home, cwd=repo), "r", repo, options).acquire(commit) as room:
+pool = CleanRoomPool(Fleet(home, cwd=repo), "r", repo, options)
+with contextlib.closing(pool), pool.acquire(commit) as room:
     ran = room.run(["sh", "-c", "mkdir -p d/e $MNGR_OUTPUT_DIR/f/g; chmod 000 d/e d $MNGR_OUTPUT_DIR/f; touch /usr/x"])
     print(room.isolation)
     print(ran.findings[0].rule)

@@ -172,8 +172,21 @@ def failed(world: World) -> dict[str, TestRun]:
     return runs_by_test
 
 
+_POOLS: list[CleanRoomPool] = []
+
+
+@pytest.fixture(autouse=True)
+def close_pools() -> Iterator[None]:
+    """Close the pools of a test after it."""
+    yield
+    while _POOLS:
+        _POOLS.pop().close()
+
+
 def make_pool(world: World, run: str, at_once: int = 2) -> CleanRoomPool:
-    return CleanRoomPool(world.fleet, run, str(world.repo), CleanRoomOptions(env=BARE), at_once=at_once)
+    rooms = CleanRoomPool(world.fleet, run, str(world.repo), CleanRoomOptions(env=BARE), at_once=at_once)
+    _POOLS.append(rooms)
+    return rooms
 
 
 def test_twelve_tests_broken_by_one_line_share_one_root_cause(failed: dict[str, TestRun]) -> None:
@@ -233,8 +246,9 @@ def test_a_signature_is_the_same_in_every_clean_room_and_run(world: World, faile
 def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_run(world: World) -> None:
     tests = [world.test(name) for name in ("test_good", "test_bad", "test_flips", "test_skips")]
     finished: list[tuple[str, int]] = []
+    rooms = make_pool(world, "base")
     results = run_baseline(
-        make_pool(world, "base"),
+        rooms,
         world.base,
         RUNNER,
         BaselinePlan(tests=tests),
@@ -252,6 +266,7 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
     assert seen["test_flips"] == ["suite", "suite", "alone", "alone"]
     assert sorted(finished) == sorted((name, number) for name, runs in seen.items() for number in range(len(runs)))
     assert results[0].failing_run is None and results[2].failing_run is not None
+    rooms.close()
     assert {agent.name for agent in world.fleet.list().agents} == {world.room.name} and world.list_trash() == []
 
     known = {result.test.id: result.runs for result in results if result.test.name != "test_good"}
@@ -352,6 +367,7 @@ def test_a_missing_commit_or_foreign_code_gives_an_unverified_receipt(world: Wor
     )
     assert wrong_receipt.verdict == "unverified"
     assert wrong_receipt.reason == f"wrong code under test: the tests imported shop from {world.repo}/shop/__init__.py"
+    rooms.close()
     assert rooms.remove_leftovers() == [] and world.list_trash() == []
 
 

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
 
 
 class RoomHosts:
-    """Gives each clean room of one pool a number and a host, and destroys the hosts."""
+    """Gives each clean room of one pool a host, by its number, and destroys the hosts."""
 
-    def __init__(self, fleet: Fleet, on: str, prefix: str, count: int) -> None:
-        """Prepare `count` hosts for the host part `on` of an address. Their names begin with `prefix`."""
+    def __init__(self, fleet: Fleet, on: str, prefix: str) -> None:
+        """Prepare hosts for the host part `on` of an address. Their names begin with `prefix`."""
         self._fleet, self._on, self._prefix = fleet, on, prefix
         name = on.removeprefix("@.") if on.startswith("@.") else ""
         # The provider that creates the hosts, or an empty text when all clean rooms share one host.
         self.provider = name if name and fleet.context.get_provider(name).can_create_hosts else ""
         self._tag = os.urandom(2).hex()  # a host of an earlier process is never used again
         self._used: set[str] = set()  # hosts that may exist
-        self._free_numbers = list(range(count, 0, -1))
-        self._last_number = count
-        self._changed = threading.Condition()
-
-    def take_number(self) -> int:
-        """Return the number of a clean room that nobody uses. Waits while all are in use."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._free_numbers)
-            return self._free_numbers.pop()
-
-    def return_number(self, number: int, *, is_lost: bool) -> None:
-        """Let others use the number, or a new number with a new host if the host is lost."""
-        with self._changed:
-            self._last_number += is_lost
-            self._free_numbers.append(self._last_number if is_lost else number)
-            self._changed.notify()
 
     def choose_address(self, number: int) -> str:
         """Return the host part of the address for the clean room with this number."""

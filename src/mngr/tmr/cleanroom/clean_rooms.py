@@ -6,79 +6,26 @@ holds nobody's work, so it does not go to the trash.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from mngr.agents.create.spec import AgentSpec
 from mngr.api import Fleet
 from mngr.base.config import Settings
-from mngr.base.errors import MngrError, Unreachable
-from mngr.base.json_structs import decode, encode
+from mngr.base.errors import Unreachable
 from mngr.base.model import AgentView, Struct
 from mngr.base.paths import find_project_root
 from mngr.base.project_trust import find_repository
-from mngr.base.untrusted_json import parse_json
-from mngr.host import git
 from mngr.host.record_store import NameTaken
 from mngr.tmr.cleanroom import lfs_files
+from mngr.tmr.cleanroom.clean_room import CleanRoom
 from mngr.tmr.cleanroom.clean_room_hosts import RoomHosts
-from mngr.tmr.cleanroom.program_sources import PROGRAM_LOADER, read_clean_room_programs
-from mngr.tmr.cleanroom.sandbox import (
-    CleanRoomJob,
-    CleanRoomSandbox,
-    RoomIsolation,
-    RoomOutput,
-    RoomSurvey,
-    SandboxBuilder,
-    escape_control_characters,
-    list_violations,
-)
-from mngr.tmr.finding import Finding
+from mngr.tmr.cleanroom.room_leases import IdleRoom, RoomLease, RoomLeases, RoomPurpose
+from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox, SandboxBuilder
 
-ProbeRow = dict[str, object]  # "row" names its kind
 CLEAN_ROOM_LABEL = {"role": "clean-room"}
-_HOST_GRACE_SECONDS = 60.0  # seconds that a call to a host may take longer than its command
-_MAX_FILE_BYTES = 1 << 26  # bytes of a file, encoded
-_MAX_ARG_BYTES = 90_000  # bytes that fit in one command-line argument after encoding
-
-
-class CleanRoomBroken(MngrError):
-    """A clean room is no longer in the state in which it was created. Another one may work."""
-
-
-class SetupFilesChanged(CleanRoomBroken):
-    """A test changed files that set-up created."""
-
-
-class CommandOutcome(Struct):
-    """The outcome of a command in a clean room."""
-
-    code: int  # -N: killed by signal N
-    out: str
-    err: str
-    is_output_cut: bool = False  # only the end of `out` or `err` was kept
-    seconds: float
-    cpu: float = 0.0  # seconds of all processes together
-    timed_out: bool = False  # it was stopped after `timeout` seconds
-    timeout: float | None = None
-    leftover_processes: int = 0  # processes that it left running, and that mngr killed
-    probe_rows: list[ProbeRow] = []  # the probe's report
-    stop_reason: str = ""  # why it was stopped early, in a sentence
-    findings: list[Finding] = []  # what it did that is not allowed in a clean room
-
-
-class Probe(Struct):
-    """A Python program that observes a test runner from inside, and its settings.
-
-    The clean room installs the program as the module `mngr_probe`, and returns the rows that it reports.
-    """
-
-    program: str
-    settings: Struct
 
 
 def count_cores() -> int:
@@ -107,7 +54,7 @@ _DEFAULT_OPTIONS = CleanRoomOptions()
 
 
 class CleanRoomPool:
-    """The clean rooms of one run, at most `at_once` at a time."""
+    """The clean rooms of one run, used or idle: at most `at_once` at a time. Each one serves a single commit."""
 
     def __init__(
         self,
@@ -124,30 +71,43 @@ class CleanRoomPool:
         self._options, self._on, self._name_prefix = options, options.on, name_prefix
         self._sandbox_builder = None if options.sandbox is None else SandboxBuilder(options.sandbox)
         self.cache_key = options.cache_key
-        self._hosts = RoomHosts(fleet, self._on, f"tmr-{run}-{name_prefix}", self.max_rooms)
+        self._hosts = RoomHosts(fleet, self._on, f"tmr-{run}-{name_prefix}")
+        self._leases = RoomLeases[CleanRoom](self.max_rooms)
 
     @contextlib.contextmanager
     def acquire(self, commit: str, source: str | None = None) -> Iterator[CleanRoom]:
-        """Yield a clean room at a commit, and discard it afterwards. Waits while all are in use.
+        """Yield a clean room at a commit, and keep it for the next request for this commit.
 
+        An exception means that the room may be broken, so the pool discards it. Waits while all rooms are in use.
         `source` is another repository with the same history, to use instead of the project.
         """
-        number, is_lost = self._hosts.take_number(), False
+        purpose = RoomPurpose(commit, source or self.repo)
+        lease = self._leases.take(purpose)
+        room = None
         try:
-            room = self._create_room(number, commit, source)
-            try:
-                yield room
-            except Unreachable:
-                is_lost = self.creates_hosts
-                raise
-            finally:
-                if not is_lost:
-                    self.fleet.discard_clean_rooms([room.name])
-        except Unreachable:
-            is_lost = self.creates_hosts
+            room = self._open_room(lease, purpose)
+            yield room
+        except BaseException as error:
+            self._discard(lease.number, room, is_lost=self.creates_hosts and isinstance(error, Unreachable))
             raise
+        room.prepare_for_reuse()
+        self._leases.keep(IdleRoom(lease.number, purpose, room))
+
+    def _open_room(self, lease: RoomLease[CleanRoom], purpose: RoomPurpose) -> CleanRoom:
+        """Return the idle room of the lease, or a new room if the idle one has another purpose."""
+        if lease.idle is not None:
+            if lease.idle.purpose == purpose:
+                return lease.idle.room
+            self.fleet.discard_clean_rooms([lease.idle.room.name])
+        return self._create_room(lease.number, purpose.commit, purpose.source)
+
+    def _discard(self, number: int, room: CleanRoom | None, *, is_lost: bool) -> None:
+        """Discard a room that may be broken, unless its host is lost, and let others use its number."""
+        try:
+            if room is not None and not is_lost:
+                self.fleet.discard_clean_rooms([room.name])
         finally:
-            self._hosts.return_number(number, is_lost=is_lost)
+            self._leases.return_number(number, is_lost=is_lost)
 
     def _create_room(self, number: int, commit: str, source: str | None) -> CleanRoom:
         """Create the clean room with this number, and replace a leftover of the same name."""
@@ -232,215 +192,9 @@ class CleanRoomPool:
         """True when each clean room gets a host that a provider creates, so that a lost host can be replaced."""
         return bool(self._hosts.provider)
 
-    def release_hosts(self) -> None:
-        """Destroy the hosts that were created for clean rooms."""
+    def close(self) -> None:
+        """Discard the idle clean rooms, and destroy the hosts that were created for clean rooms."""
+        idle_rooms = self._leases.remove_idle()
+        if idle_rooms:
+            self.fleet.discard_clean_rooms([room.name for room in idle_rooms])
         self._hosts.release()
-
-
-class CleanRoom:
-    """A workspace for the tests of one commit, in which every clean command starts from the same files.
-
-    These are the commit's files and those that set-up created. No other commit uses the room after its first command.
-    """
-
-    _protected: dict[str, str] = {}  # directories that tests cannot write, and their identities
-    _virtualenv = ""  # the Python environment that is active for every command, relative to the work dir
-
-    def __init__(
-        self,
-        fleet: Fleet,
-        name: str,
-        work: str,
-        commit: str,
-        repo: str,
-        sandbox_builder: SandboxBuilder | None = None,
-    ) -> None:
-        self._fleet = fleet
-        programs = read_clean_room_programs()
-        self._program_args = ["-c", programs["mngr_clean_room.py"]]
-        self.name, self.work_dir, self.repo = name, work, repo
-        self.renew: Callable[[], None] = lambda: None  # replaces the workspace by a new one
-        self.lfs_store = ""  # where the user's repository keeps the contents of git-lfs files
-        _, texts = self._run_program(CleanRoomJob(programs=programs))
-        survey = decode(RoomSurvey, texts)
-        self._program_args = ["-c", PROGRAM_LOADER % survey.kept]
-        self.commit, self.tree = survey.at.split()
-        if not self.commit.startswith(commit):
-            raise CleanRoomBroken(
-                f"the clean room {name} has the commit {self.commit} checked out, not {commit}",
-                "run the same command again; mngr then creates a new clean room",
-            )
-        self.inner_work_dir = survey.place  # the work dir as programs in the room see it
-        made = {path for path in survey.made.split("\0") if path}
-        submodules = {path for path in survey.submodules.split("\0") if path}
-        self._setup_files = sorted((made | submodules) - set(survey.environments.split("\0")))
-        self._kept_patterns = ["/" + _escape_pattern(path) for path in sorted(made)]
-        self._virtualenv = _choose_virtualenv(survey.environments.split("\0"))
-        protected_names = [".git", *(name.rstrip("/") for name in survey.environments.split("\0") if name)]
-        self._protected = dict(zip(protected_names, survey.identities.split("\0"), strict=True))
-        self.keeps_bytecode = False  # True for a trusted commit: a test can write bytecode that other tests would run
-        isolation = RoomIsolation(description="none")
-        self.env: dict[str, str] = {}  # added to every command's environment
-        if sandbox_builder is not None:
-            isolation = sandbox_builder.build(lambda argv: self._execute(argv, _HOST_GRACE_SECONDS), survey)
-        self.isolation = isolation.description
-        self._limits, self._sandbox = isolation.limits, isolation.sandbox
-
-    def replace_by(self, other: CleanRoom) -> None:
-        """Use another workspace of the same commit from now on."""
-        vars(self).update({**vars(other), "env": self.env, "renew": self.renew})
-
-    def switch_commit(self, commit: str, repo: str) -> None:
-        """Replace the files of the commit that was set up by those of the commit under test. Set-up's files stay."""
-        local = self._fleet.context.local_host
-        commit, tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{commit}}", f"{commit}^{{tree}}").split()
-        self._fleet.send_commit(self.name, repo, commit)
-        job = CleanRoomJob(commit=commit, keep=self._kept_patterns, lfs_store=self.lfs_store, protected=self._protected)
-        self._run_program(job)
-        self.commit, self.tree = commit, tree
-
-    def run(
-        self,
-        argv: list[str],
-        *,
-        env: dict[str, str] | None = None,
-        timeout: float | None = None,
-        clean: bool = True,
-        max_output: int = 1 << 16,
-        probe: Probe | None = None,
-        stall: float | None = None,
-    ) -> CommandOutcome:
-        """Clean the work dir and run a command there; keep the last `max_output` bytes of each output stream.
-
-        `probe` is for a command that loads the module `mngr_probe`. `stall` interrupts a command whose probe has not
-        reported anything for so many seconds.
-        Raises MngrError when the clean room fails.
-        """
-        job = CleanRoomJob(
-            argv=argv,
-            env={**self.env, **(env or {})},
-            virtualenv=self._virtualenv,
-            timeout=timeout,
-            stall=stall,
-            most=max_output,
-            most_used=self._limits,
-            sandbox=self._sandbox,
-            protected=self._protected,
-        )
-        if clean:
-            kept_patterns = [*self._kept_patterns, *(["__pycache__"] if self.keeps_bytecode else [])]
-            job = job.replace(commit=self.commit, keep=kept_patterns, lfs_store=self.lfs_store)
-            job = job.replace(setup_files=self._setup_files)
-        if probe is not None:
-            request = json.dumps({"repo": self.repo, **encode(probe.settings)})
-            job = job.replace(probe=probe.program, env={**job.env, "MNGR_PROBE": request})
-        try:
-            numbers, texts = self._run_program(job, timeout)
-        except SetupFilesChanged:
-            self.renew()
-            return self.run(argv, env=env, timeout=timeout, max_output=max_output, probe=probe, stall=stall)
-        rows = [row for line in texts["rows"].splitlines() if (row := parse_row(line)) is not None]
-        output = [texts["out"], texts["err"], rows]
-        leftover, was_signalled = int(numbers["left"]), int(numbers["hit"])
-        findings = list_violations(
-            texts["ended"], leftover, was_signalled, output, is_sandboxed=job.sandbox is not None
-        )
-        return CommandOutcome(
-            code=int(numbers["code"]), out=escape_control_characters(texts["out"]), err=escape_control_characters(texts["err"]), seconds=numbers["seconds"],
-            cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout or stall, leftover_processes=leftover,
-            is_output_cut=bool(numbers["cut"]), probe_rows=escape_control_characters(rows), stop_reason=texts["ended"].partition(" ")[2], findings=findings,
-        )  # fmt: skip
-
-    def read(self, path: str) -> bytes:
-        """Return a file of the work dir as the last command left it; raise MngrError when it cannot be read."""
-        outcome = self.run(["base64", "--", path], clean=False, max_output=_MAX_FILE_BYTES)
-        if outcome.code:
-            raise MngrError(
-                f"cannot read {path!r} in the clean room {self.name}: {outcome.err.strip() or f'exit code {outcome.code}'}"
-            )
-        return base64.b64decode(outcome.out)
-
-    def write(self, path: str, data: bytes) -> None:
-        """Write a file in the work dir. The next clean command removes or restores it. Raises MngrError."""
-        script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" | base64 -d >>"$1"'
-        chunks = [data[position : position + _MAX_ARG_BYTES] for position in range(0, len(data), _MAX_ARG_BYTES)] or [
-            b""
-        ]
-        for position, chunk in enumerate(chunks):
-            truncate = ': >"$1" && ' if position == 0 else ""
-            encoded = base64.b64encode(chunk).decode()
-            outcome = self.run(
-                ["sh", "-c", script.replace(" && printf", f" && {truncate}printf", 1), "write", path, encoded],
-                clean=False,
-            )
-            if outcome.code:
-                raise MngrError(
-                    f"cannot write {path!r} in the clean room {self.name}: {outcome.err.strip() or f'exit code {outcome.code}'}"
-                )
-
-    def pull(self, path: str, target: str) -> str:
-        """Copy a file or directory of the work dir to `target` and return the final path; reject links out of it."""
-        folder = os.path.dirname(os.path.join(self.inner_work_dir, path))
-        resolved = self.run(["sh", "-c", 'cd -P -- "$1" && pwd -P', "pull", folder], clean=False)
-        if not f"{resolved.out.rstrip()}/".startswith(f"{self.inner_work_dir}/"):
-            raise MngrError(f"{path!r} is outside the work dir of the clean room {self.name}")
-        return self._fleet.pull_path(self.name, path, target)
-
-    def _run_program(self, job: CleanRoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
-        """Run the clean room program and return the numbers and texts of its answer."""
-        argv = ["python3", "-I", "-S", *self._program_args, repr(encode(job))]
-        result = self._execute(argv, None if timeout is None else timeout + _HOST_GRACE_SECONDS)
-        return self._parse_answer(result.stdout, result.stderr)
-
-    def _execute(self, argv: list[str], timeout: float | None) -> RoomOutput:
-        # mngr's own programs use the host's Python: set-up decides what lies in the workspace's environment.
-        outcome = self._fleet.exec([self.name], argv, timeout=timeout, activate=False)[0]
-        if not outcome.extra.get("started"):
-            error_type = Unreachable if outcome.exit_code == Unreachable.exit_code else CleanRoomBroken
-            raise error_type(f"{self.name}: {outcome.error}", outcome.hint)
-        return decode(RoomOutput, outcome.extra)
-
-    def _parse_answer(self, out: str, err: str) -> tuple[dict[str, float], dict[str, str]]:
-        """Return an answer's numbers and texts; raise CleanRoomBroken when it is unreadable or reports a problem."""
-        head, _, rest = out.partition("\n")
-        try:
-            numbers = json.loads(head)
-        except ValueError:
-            error_lines = (err or head).strip().splitlines() or ["it printed nothing"]
-            raise CleanRoomBroken(
-                f"mngr's program in the clean room {self.name} failed: {error_lines[-1]}",
-                "install python3 (3.9 or newer) and git on the host of the clean room, then run the same command again",
-            ) from None
-        texts: dict[str, str] = {}
-        for name, length in numbers.pop("texts").items():
-            texts[name], rest = rest[:length], rest[length:]
-        if "replaced" in texts:
-            raise MngrError(f"mngr did not run the tests: {texts['replaced']}", "look at the commit: git show --stat")
-        if "changed" in texts:
-            reason = f"a test changed {texts['changed']}, which set-up created"
-            raise SetupFilesChanged(f"the clean room {self.name} is used up: {reason}", "run the same command again")
-        if "broken" in texts:
-            raise CleanRoomBroken(
-                f"the clean room {self.name} is broken: {texts['broken']}", "run the same command again"
-            )
-        return numbers, texts
-
-
-def _choose_virtualenv(names: list[str]) -> str:
-    """Return the environment that is active in a clean room: `.venv`, or the first one that set-up created."""
-    stripped = [name.rstrip("/") for name in names if name]
-    return ".venv" if ".venv" in stripped else next(iter(stripped), "")
-
-
-def parse_row(line: str) -> ProbeRow | None:
-    """Return a row of the probe's report, or None for an incomplete one."""
-    try:
-        row = parse_json(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and isinstance(row.get("row"), str) else None
-
-
-def _escape_pattern(path: str) -> str:
-    """Return a path as a git pattern that matches nothing else."""
-    return "".join(f"\\{char}" if char in "\\*?[]!#" else char for char in path)

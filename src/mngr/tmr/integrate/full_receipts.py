@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 from collections.abc import Callable
 
 from mngr.api import Fleet
@@ -27,11 +28,9 @@ def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None])
         tasks = [task for task in replay.state.list_in_state("settled") if _has_quick_receipt(task)]
         if not tasks:
             return
-        clean_rooms = open_clean_rooms(fleet, run, plan)
-        prepared = prepare_run(local, run, plan, clean_rooms, journal, lambda row: None)
-        recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, {})
-
-        try:
+        with contextlib.closing(open_clean_rooms(fleet, run, plan)) as clean_rooms:
+            prepared = prepare_run(local, run, plan, clean_rooms, journal, lambda row: None)
+            recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, {})
             with concurrent.futures.ThreadPoolExecutor(clean_rooms.max_rooms) as pool:
                 for task, receipt in zip(tasks, pool.map(recipe.check, tasks), strict=True):
                     slug = task.task.slug
@@ -39,8 +38,6 @@ def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None])
                     outcome, reason = recipe.decide_outcome(replay.state.tasks[slug])
                     journal.write(SettledRow(slug=slug, outcome=outcome, reason=reason))
                     report(f"{slug}: {find_verdict(receipt)} after full verification")
-        finally:
-            clean_rooms.release_hosts()
 
 
 def _has_quick_receipt(task: TaskState) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mngr.host.protocol import Host
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom
+from mngr.tmr.cleanroom.clean_room import CleanRoom
 from mngr.tmr.commits.trees import read_files
 from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tutorial.blocks import parse_script

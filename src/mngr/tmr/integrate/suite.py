@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, diff_trees, list_trees
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.run_plan import RunPlan
@@ -77,7 +78,7 @@ class Suite:
     def close(self) -> None:
         """Release the clean room, and its host if that was created for it."""
         self._stack.close()
-        self._rooms.release_hosts()
+        self._rooms.close()
 
     def add_check(self, name: str, check: TreeCheck, settings: list[str]) -> None:
         """Add another check. Its result depends on the tree and on `settings`."""

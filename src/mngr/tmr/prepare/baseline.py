@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from mngr.base.errors import Unreachable
 from mngr.base.model import Struct
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.prepare.baseline_verdict import combine_runs, has_answer, has_to_run_alone
 from mngr.tmr.prepare.shards import ALONE, Shard, split_tests
 from mngr.tmr.runners.protocol import TestRunner

@@ -18,6 +18,7 @@ from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.cleanroom.replaceable_room import run_in_room
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.prepare.baseline import BaselinePlan, find_failing_run, run_baseline
 from mngr.tmr.prepare.baseline_cache import BaselineCache, KnownRuns, hash_environment
@@ -292,16 +293,16 @@ def _find_shared_causes(results: Mapping[str, BaselineResult]) -> list[RootCause
 
 def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> TestsCollected:
     """Return the tests and their environment; raise MngrError when they cannot be collected or would run foreign code."""
-    with rooms.acquire(plan.base) as room:
-        collected = choose_runner_of_plan(plan).collect(room, plan.paths, program=plan.program)
-        if not collected.tests:
-            raise make_collection_error(collected)
-        problems = describe_foreign_code(collected.resolved, plan.program, collected.checkout_modules)
-        if problems:
-            raise MngrError(
-                f"the tests would not run the workspace's own code: {problems[0]}",
-                "mngr created no agent; correct the settings, then check them: mngr tmr run --dry-run",
-            )
+    runner = choose_runner_of_plan(plan)
+    collected = run_in_room(rooms, plan.base, lambda room: runner.collect(room, plan.paths, program=plan.program))
+    if not collected.tests:
+        raise make_collection_error(collected)
+    problems = describe_foreign_code(collected.resolved, plan.program, collected.checkout_modules)
+    if problems:
+        raise MngrError(
+            f"the tests would not run the workspace's own code: {problems[0]}",
+            "mngr created no agent; correct the settings, then check them: mngr tmr run --dry-run",
+        )
     tests = [*collected.tests, *_list_broken_files(collected)]
     return TestsCollected(tests=tests, environment=hash_environment(plan, collected, rooms.cache_key, rooms.settings))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom
+from mngr.tmr.cleanroom.clean_room import CleanRoom
 from mngr.tmr.runners.test_run import CollectedTests, RunOptions, SuiteRequest, SuiteRun, TestFunction, TestRun
 
 DEFAULT_RUN_OPTIONS = RunOptions()

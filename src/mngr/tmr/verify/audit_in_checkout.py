@@ -20,12 +20,8 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init.detect import detect_settings
 from mngr.tmr.cleanroom import program_sources
-from mngr.tmr.cleanroom.clean_rooms import (
-    CleanRoom,
-    CleanRoomBroken,
-    CommandOutcome,
-    count_cores,
-)
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken, CommandOutcome
+from mngr.tmr.cleanroom.clean_rooms import count_cores
 from mngr.tmr.cleanroom.sandbox import CleanRoomJob
 from mngr.tmr.prepare.audit_outcomes import AuditedTestFile
 from mngr.tmr.prepare.history import Fingerprinter

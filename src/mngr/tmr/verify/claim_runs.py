@@ -1,16 +1,17 @@
 """Runs tests at a claimed commit.
 
-Cached runs are not repeated, and the clean room is created when it is first needed.
+Cached runs are not repeated, and mngr takes a clean room from the pool for the first run that is not cached.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Callable, Sequence
+from types import TracebackType
 
 from mngr.host import git
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.cleanroom.replaceable_room import ReplaceableRoom
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.choose import choose_runner
 from mngr.tmr.runners.pytest.trials import Trial, TrialRun, run_trials
@@ -22,7 +23,7 @@ _RULES_VERSION = 1  # increased when the same run may be judged differently
 
 
 class ClaimRunner:
-    """Runs tests at the claimed commit in one clean room, which is created for the first run that is not cached."""
+    """Runs tests at the claimed commit in one clean room, which it takes for the first run that is not cached."""
 
     def __init__(
         self,
@@ -37,7 +38,6 @@ class ClaimRunner:
         self.repo, self.cache, self.keep = request.source or clean_rooms.repo, cache, artifacts_dir
         self._rooms, self._claim, self._how, self._done = clean_rooms, request, options, on_run
         self._runner = choose_runner(options)
-        self._stack = contextlib.ExitStack()
         object_ids = git.run_checked(
             clean_rooms.fleet.context.local_host,
             self.repo,
@@ -46,8 +46,7 @@ class ClaimRunner:
             f"{request.commit}^{{tree}}",
         )
         self.commit, self.tree = object_ids.split("\n")
-        self._room: CleanRoom | None = None
-        self._broken_rooms = 0
+        self._room = ReplaceableRoom(clean_rooms, self.commit, request.source)
 
     def run_all(self, *, trace: bool) -> tuple[list[TestRun], list[TestRun]]:
         """Run the test k times, and each affected test once. The seed decides the order."""
@@ -119,37 +118,19 @@ class ClaimRunner:
     def run_trials(self, trials: Sequence[Trial], budget: float) -> list[TrialRun | None]:
         """Run trials of the test in the clean room, with `budget` seconds for all that are not always wanted."""
         options, test = self._how, self._claim.test
-        while True:
-            try:
-                return run_trials(self.get_room(), options, test, trials, budget=budget, seed=options.seed + 1)
-            except CleanRoomBroken:
-                if self._broken_rooms:
-                    raise
-                self._discard_broken_room()
-
-    def _discard_broken_room(self) -> None:
-        """Discard the clean room; the next run gets a new one."""
-        self._broken_rooms += 1
-        self.close()
+        return self._room.run(
+            lambda room: run_trials(room, options, test, trials, budget=budget, seed=options.seed + 1)
+        )
 
     def _run_uncached(self, test: TestFunction, run_options: RunOptions) -> TestRun:
-        """Run a test in the clean room. If the room breaks, try once more in a new one."""
         artifacts_dir = self.keep if run_options.resolve else None
-        while True:
-            try:
-                return self._runner.run_test(self.get_room(), test, run_options, artifacts_dir)
-            except CleanRoomBroken:
-                if self._broken_rooms:
-                    raise
-                self._discard_broken_room()
+        return self._room.run(lambda room: self._runner.run_test(room, test, run_options, artifacts_dir))
 
-    def get_room(self) -> CleanRoom:
-        """Return the clean room, and create it on the first call."""
-        if self._room is None:
-            self._room = self._stack.enter_context(self._rooms.acquire(self.commit, self._claim.source))
-        return self._room
+    def __enter__(self) -> ClaimRunner:
+        return self
 
-    def close(self) -> None:
-        """Discard the clean room."""
-        self._stack.close()
-        self._room = None
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        """Return the clean room to the pool, which discards it after an error."""
+        return self._room.__exit__(error_type, error, traceback)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.base.untrusted_json import as_list, get_int, get_text
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, ProbeRow
+from mngr.tmr.cleanroom.clean_room import CleanRoom, ProbeRow
 from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.finding import Finding
 from mngr.tmr.runners.pytest.probe_report import select_rows

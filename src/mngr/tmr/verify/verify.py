@@ -13,7 +13,8 @@ from mngr.agents.sandbox.isolation_check import SandboxUnavailable
 from mngr.base.errors import MngrError
 from mngr.base.paths import open_plain_file
 from mngr.host.protocol import Host
-from mngr.tmr.cleanroom.clean_rooms import CleanRoomBroken, CleanRoomPool
+from mngr.tmr.cleanroom.clean_room import CleanRoomBroken
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.finding import Finding
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.choose import choose_runner
@@ -64,8 +65,9 @@ def verify(
     )
     blank = blank.replace(experiments=list_experiments(blank.replace(experiments=list_unmade(NOT_RUN).rows)))
     try:
-        runner = ClaimRunner(clean_rooms, request, options, cache=cache, artifacts_dir=artifacts_dir, on_run=on_run)
-        with contextlib.closing(runner):
+        with ClaimRunner(
+            clean_rooms, request, options, cache=cache, artifacts_dir=artifacts_dir, on_run=on_run
+        ) as runner:
             return _verify_in_room(clean_rooms, request, options, blank, runner)
     except SandboxUnavailable:
         raise

@@ -18,6 +18,7 @@ from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import is_own_run
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.replaceable_room import run_in_room
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tmr.result_cache import ResultCache
@@ -162,8 +163,8 @@ def _select_tests(
 ) -> list[TestFunction]:
     """Return the named tests, or those that the branch changed."""
     selection = _list_paths(changes, paths)
-    with clean_rooms.acquire(commit) as clean_room:
-        collected = choose_runner(options).collect(clean_room, selection, program=options.program)
+    runner = choose_runner(options)
+    collected = run_in_room(clean_rooms, commit, lambda room: runner.collect(room, selection, program=options.program))
     if collected.errors:
         raise MngrError(
             f"pytest cannot collect the tests:\n  {collected.errors[0].strip()[-1500:]}",
@@ -201,7 +202,7 @@ def _open_clean_rooms(
         try:
             yield clean_rooms
         finally:
-            clean_rooms.release_hosts()
+            clean_rooms.close()
 
 
 def _create_borrowing_repo(local: Host, repos: Sequence[str], parent_dir: str, commits: tuple[str, ...]) -> str:

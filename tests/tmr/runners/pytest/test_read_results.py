@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mngr.base.json_structs import decode, encode
-from mngr.tmr.cleanroom.clean_rooms import CommandOutcome
+from mngr.tmr.cleanroom.clean_room import CommandOutcome
 from mngr.tmr.prepare.root_causes import group_failures, normalize_message, remove_volatile_parts
 from mngr.tmr.runners.pytest.read_results import read_test_run
 from mngr.tmr.runners.test_run import Failure, Frame, TestFunction, TestRun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.untrusted_json import as_list, get_text
-from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
+from mngr.tmr.cleanroom.clean_room import CommandOutcome, ProbeRow
 from mngr.tmr.runners.pytest.probe_report import SessionEnd, find_failure, find_session_end, select_rows
 from mngr.tmr.runners.pytest.read_results import make_paths_relative
 from mngr.tmr.runners.test_run import CollectedTests, TestFunction

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mngr.base.model import Struct
 from mngr.base.untrusted_json import as_list, as_object, get_int, get_object, get_objects, get_text
-from mngr.tmr.cleanroom.clean_rooms import ProbeRow
+from mngr.tmr.cleanroom.clean_room import ProbeRow
 from mngr.tmr.runners.test_run import NOTHING_RESOLVED, Failure, Frame, ProgramLocation, ResolvedCode, SuiteLines
 
 _FIXTURE_PREFIX = "fixture:"  # of the contexts of shared fixtures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
+from mngr.tmr.cleanroom.clean_room import CommandOutcome, ProbeRow
 from mngr.tmr.runners.pytest.probe_report import (
     SessionEnd,
     TestPhase,

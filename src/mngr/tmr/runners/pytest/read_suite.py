@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
+from mngr.tmr.cleanroom.clean_room import CommandOutcome, ProbeRow
 from mngr.tmr.runners.pytest.probe_report import (
     RecordedSession,
     find_session_end,

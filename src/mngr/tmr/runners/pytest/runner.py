@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mngr.base.model import Struct
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, Probe, ProbeRow
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CommandOutcome, Probe, ProbeRow
 from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.runners.protocol import DEFAULT_RUN_OPTIONS
 from mngr.tmr.runners.pytest.collect import read_collection

@@ -16,7 +16,7 @@ from mngr.base.json_structs import decode, encode
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.base.untrusted_json import as_list, parse_json
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, Probe, ProbeRow, parse_row
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CommandOutcome, Probe, ProbeRow, parse_row
 from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.cleanroom.sandbox import CLEAN_ROOM_HOME, escape_control_characters, list_violations
 from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text

@@ -1,0 +1,81 @@
+"""Decides which clean room of a pool serves a request: an idle one for the same commit, or a new one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Room = TypeVar("Room")
+
+
+@dataclass(frozen=True)
+class RoomPurpose:
+    """What a clean room serves. It never serves anything else."""
+
+    commit: str
+    source: str  # the repository with the commit
+
+
+@dataclass(frozen=True)
+class IdleRoom(Generic[Room]):
+    """A clean room that nobody uses, with its number."""
+
+    number: int
+    purpose: RoomPurpose
+    room: Room
+
+
+@dataclass(frozen=True)
+class RoomLease(Generic[Room]):
+    """The right to use one number, with an idle room of that number if there is one."""
+
+    number: int
+    idle: IdleRoom[Room] | None = None  # its purpose may be another one; then the room must be discarded
+
+
+class RoomLeases(Generic[Room]):
+    """Gives each clean room of one pool a number, and keeps the rooms that nobody uses."""
+
+    def __init__(self, count: int) -> None:
+        """Prepare `count` numbers: so many rooms exist at most, used or idle."""
+        self._free_numbers = list(range(count, 0, -1))
+        self._last_number = count
+        self._idle: list[IdleRoom[Room]] = []  # the one that was used last is the last
+        self._changed = threading.Condition()
+
+    def take(self, purpose: RoomPurpose) -> RoomLease[Room]:
+        """Return an idle room with the purpose, else a free number, else the room that was idle for longest.
+
+        Waits while all rooms are in use.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._idle or self._free_numbers)
+            idle = next((idle for idle in reversed(self._idle) if idle.purpose == purpose), None)
+            if idle is None and self._free_numbers:
+                return RoomLease(self._free_numbers.pop())
+            idle = idle or self._idle[0]
+            self._idle.remove(idle)
+            return RoomLease(idle.number, idle)
+
+    def keep(self, idle: IdleRoom[Room]) -> None:
+        """Keep a room for the next request with its purpose."""
+        with self._changed:
+            self._idle.append(idle)
+            self._changed.notify()
+
+    def return_number(self, number: int, *, is_lost: bool) -> None:
+        """Let others use the number, whose room is gone. If its host is lost, use a new number for a new host."""
+        with self._changed:
+            self._last_number += is_lost
+            self._free_numbers.append(self._last_number if is_lost else number)
+            self._changed.notify()
+
+    def remove_idle(self) -> list[Room]:
+        """Return all idle rooms, which the caller must discard, and free their numbers."""
+        with self._changed:
+            rooms = [idle.room for idle in self._idle]
+            self._free_numbers += [idle.number for idle in self._idle]
+            self._idle.clear()
+            self._changed.notify_all()
+        return rooms
