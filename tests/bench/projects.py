@@ -92,14 +92,11 @@ def _try_project(world: World, requirement: str) -> ProjectResult:
 
 def _unpack(requirement: str, root: Path) -> Path:
     """Download a source distribution, unless it is there, and return the unpacked folder."""
-    folder = Path(os.environ.get("MNGR_BENCH_SDISTS") or root / "sdists")
-    name = requirement.replace("==", "-").replace("-", "_").lower()
-    archives = [path for path in folder.glob("*.tar.gz") if path.name.lower().replace("-", "_") == f"{name}.tar.gz"]
-    if not archives:
+    folder = Path(os.environ.get("MNGR_BENCH_SDISTS") or root / "sdists") / requirement  # other threads download, too
+    if not list(folder.glob("*.tar.gz")):
         options = ["download", "--quiet", "--no-binary", ":all:", "--no-deps", "--dest", str(folder), requirement]
         subprocess.run(["python3", "-m", "pip", *options], check=True, capture_output=True, timeout=TIMEOUT)
-        archives = sorted(folder.glob("*.tar.gz"), key=lambda path: path.stat().st_mtime)[-1:]
-    with tarfile.open(archives[0]) as archive:
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
         archive.extractall(root / "source", filter="data")
     return next((root / "source").iterdir())
 

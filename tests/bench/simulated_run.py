@@ -92,7 +92,7 @@ def main() -> None:
         on = f"@.{PROVIDER}"
         plan = RunPlan(
             base=base, pytest=["python", "-m", "pytest"], agent="player", on=on, agents_per_host=_AGENTS_PER_HOST,
-            isolation="off", limits=limits,
+            isolation="off", limits=limits, max_tasks=count,
         )  # fmt: skip
         save_plan(run, plan)
         write_baseline(run, tests)
