@@ -126,10 +126,15 @@ def test_methods_for_conversations_and_the_trash(fleet: Noting, mngr: MngrProgra
     snapshot = fleet.create_snapshot("p", "kept")
     assert [item.name for item in fleet.list_snapshots()] == ["kept"] == [snapshot.name]
     assert fleet.restore_snapshot("kept", "again", start=False).name == "again"
+    with pytest.raises(MngrError, match="control character"):
+        fleet.create_from_snapshot("kept", "third", "continue\x1b")
+    created = fleet.create_from_snapshot("kept", "third", "continue")
+    assert created.agent.name == "third" and created.message is not None and created.message.ok
+    assert [entry.text for entry in fleet.transcript("third") if entry.role == "user"][-1] == "continue"
     assert fleet.clone("p", "twin", start=False).name == "twin"
     assert fleet.destroy_snapshots(["kept"])[0].ok and fleet.list_snapshots() == []
-    assert [outcome.ok for outcome in fleet.destroy(["p", "again", "twin"], force=True)] == [True] * 3
-    assert sorted(trashed.name for trashed in fleet.list_trash()) == ["again", "p", "twin"]
+    assert [outcome.ok for outcome in fleet.destroy(["p", "again", "third", "twin"], force=True)] == [True] * 4
+    assert sorted(trashed.name for trashed in fleet.list_trash()) == ["again", "p", "third", "twin"]
     assert fleet.undestroy(["p"], new_name="back")[0].ok
     restored = fleet.get("back")
     assert run_git(Path(restored.work_dir), "status", "--porcelain") == "?? x.txt"

@@ -325,6 +325,12 @@ class Fleet:
 
         return self.get(restore_snapshot(self.context, name, address, start=start).name)
 
+    def create_from_snapshot(self, name: str, address: str | None = None, message: str | None = None) -> CreatedAgent:
+        """Create a new agent from a snapshot, start it and send it the first message."""
+        from mngr.agents.archive.snapshot import create_from_snapshot
+
+        return create_from_snapshot(self.context, name, address, message)
+
     def trash_agents_and_destroy_host(self, provider: str, host: str, label: tuple[str, str]) -> builtins.list[str]:
         """Destroy a host if all its agents have this label. Move them to the trash and return their names."""
         from mngr.agents.archive.run_host_release import trash_agents_and_destroy_host

@@ -9,9 +9,12 @@ from mngr.agents import saved_directory
 from mngr.agents.archive import host_snapshots
 from mngr.agents.archive.undestroy import get_former_host, release_unused_name
 from mngr.agents.context import Context
+from mngr.agents.create.create import CreatedAgent
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
+from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome
+from mngr.agents.interact.message import Message, send_message
 from mngr.agents.lifecycle.choose_and_start_hosts import choose_former_host
 from mngr.agents.lifecycle.start import start_agent
 from mngr.agents.saved import fetch_to_staging
@@ -24,6 +27,7 @@ from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError, sugge
 from mngr.base.model import AgentRecord, Outcome, Struct
 from mngr.host import record_store
 from mngr.host.protocol import Host
+from mngr.kinds.delivery_plan import check_text
 
 
 class Snapshot(Struct):
@@ -146,6 +150,15 @@ def restore_snapshot(ctx: Context, name: str, address: str | None = None, *, sta
     return create_from_saved(
         ctx, snapshot.place, snapshot.saved, new_name, host, operation="snapshot restore", start=start
     )
+
+
+def create_from_snapshot(ctx: Context, name: str, address: str | None, message: str | None) -> CreatedAgent:
+    """Create an agent from a snapshot, start it and send it the first message."""
+    if message is not None:
+        check_text(message)
+    record = restore_snapshot(ctx, name, address)
+    outcome = None if message is None else send_message(ctx, [record.name], Message(text=message))[0]
+    return CreatedAgent(agent=listing.make_view(find.observe_agent(ctx, record.name)), message=outcome)
 
 
 def create_from_saved(

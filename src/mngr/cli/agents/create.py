@@ -147,10 +147,13 @@ def run(cli: Cli, args: Args) -> int:
         cli.context.ask = cli.ask_yes_no
     message = _read_first_message(args)
     if args["snapshot"] is not None:
-        first = _create_from_snapshot(cli, args, message)
+        _check_snapshot_options(args)
+        results: list[CreatedAgent | Exception] = [
+            cli.fleet.create_from_snapshot(args["snapshot"], args["address"], message)
+        ]
     else:
         results = cli.fleet.create_many(_build_spec(cli, args, message, on_terminal=on_terminal))
-        first = _show_results(cli, args, results)[0]
+    first = _show_results(cli, args, results)[0]
     if should_connect:
         from mngr.cli.agents.connect import connect_terminal
 
@@ -182,8 +185,8 @@ def _show_results(cli: Cli, args: Args, results: list[CreatedAgent | Exception])
     return agents
 
 
-def _create_from_snapshot(cli: Cli, args: Args, message: str | None) -> AgentView:
-    """Create an agent from a snapshot, and print it. Raise UsageError for options that the snapshot decides already."""
+def _check_snapshot_options(args: Args) -> None:
+    """Raise UsageError for options that the snapshot decides already."""
     allowed = {"snapshot", "address", "message", "message_file", "connect", "connect_command", "template"}
     common = {option.key for option in COMMON_OPTIONS}
     conflicting = sorted(args.given - allowed - common)
@@ -195,11 +198,6 @@ def _create_from_snapshot(cli: Cli, args: Args, message: str | None) -> AgentVie
             f"{flag} cannot be combined with --snapshot, which decides all options of the agent",
             f"leave out {flag}; see: mngr help create",
         )
-    agent = cli.fleet.restore_snapshot(args["snapshot"], args["address"])
-    _show_agents(cli, [agent])
-    if message is not None:
-        _check_delivered(cli, cli.fleet.message([agent.name], message))
-    return agent
 
 
 def _should_connect(cli: Cli, args: Args, *, on_terminal: bool) -> bool:

@@ -90,10 +90,11 @@ def fill_headings(
             "choose another agent kind: mngr tutorial fill --agent claude",
         )
     check_clean(ctx, tutorial_paths, tutorial_paths.file)
-    text = _build_prompt(tutorial_paths, headings, program.split(), get_project_prefix(ctx, tutorial_paths))
-    with WriterAgent(ctx, request, "fill") as worker:
+    prompt = _build_prompt(tutorial_paths, headings, program.split(), get_project_prefix(ctx, tutorial_paths))
+    reminder: str | None = None
+    with WriterAgent(ctx, request, "fill", prompt) as worker:
         for _ in range(request.rounds):
-            worker.send_and_wait(text)
+            worker.finish_turn(reminder)
             pulled = worker.fleet.pull(worker.name)
             new_text = (
                 _read_committed_script(ctx, tutorial_paths, pulled.commit) if pulled.commit and pulled.commits else ""
@@ -116,7 +117,7 @@ def fill_headings(
             )
             if not unexpected and not problems:
                 break
-            text = (
+            reminder = (
                 "Your work is not complete yet:\n\n"
                 + "\n".join(f"- {problem}" for problem in [*unexpected, *problems])
                 + "\n"
@@ -268,10 +269,9 @@ def try_blocks(
     job = test_update_prompt.format_job_fence(
         "try", rows, [*script.blocks, *rows], **get_run_settings(ctx, tutorial_paths)
     )
-    with WriterAgent(
-        ctx, WriterRequest(sandbox=request.sandbox, network=request.network, on=request.on), "try"
-    ) as worker:
-        worker.send_and_wait(job)
+    trial_request = WriterRequest(sandbox=request.sandbox, network=request.network, on=request.on)
+    with WriterAgent(ctx, trial_request, "try", job) as worker:
+        worker.finish_turn()
         answer = worker.read_transcript()[-1].text
     try:
         outcomes = {str(row["id"]): row for row in parse_json(answer)}

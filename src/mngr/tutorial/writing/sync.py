@@ -57,7 +57,7 @@ def sync_tests(ctx: Context, tutorial_paths: TutorialPaths, request: WriterReque
     check_clean(ctx, tutorial_paths, tutorial_paths.file, tutorial_paths.tests)
     if request.agent == MECHANIC:
         _check_mechanic(tutorial_paths, findings)
-    with WriterAgent(ctx, request, "sync") as worker:
+    with WriterAgent(ctx, request, "sync", _build_prompt(ctx, tutorial_paths, request, report)) as worker:
         result = _work_in_turns(ctx, worker, tutorial_paths, request, report)
     return result.replace(problems=[*result.problems, *script_problems])
 
@@ -77,17 +77,23 @@ def _check_mechanic(tutorial_paths: TutorialPaths, findings: list[TutorialFindin
         )
 
 
-def _work_in_turns(
-    ctx: Context, worker: WriterAgent, tutorial_paths: TutorialPaths, request: WriterRequest, report: TutorialReport
-) -> SyncResult:
-    """Send the prompt, check the agent's work, and send reminders until no problem remains or all rounds are used."""
+def _build_prompt(ctx: Context, tutorial_paths: TutorialPaths, request: WriterRequest, report: TutorialReport) -> str:
+    """Return the first message of the agent."""
     tests = tutorial_paths.to_display_path(tutorial_paths.tests)
     text = test_update_prompt.build_prompt(report, tests, tutorial_paths.root, get_project_prefix(ctx, tutorial_paths))
     if request.agent == MECHANIC:
         text += "\n" + test_update_prompt.build_job(report, tests, get_run_settings(ctx, tutorial_paths))
+    return text
+
+
+def _work_in_turns(
+    ctx: Context, worker: WriterAgent, tutorial_paths: TutorialPaths, request: WriterRequest, report: TutorialReport
+) -> SyncResult:
+    """Check the agent's work after each turn, and send reminders until no problem remains or all rounds are used."""
+    reminder: str | None = None
     max_rounds = 1 if request.agent == MECHANIC else request.rounds  # It would do the same again in another round.
     for number in range(1, max_rounds + 1):
-        worker.send_and_wait(text)
+        worker.finish_turn(reminder)
         pulled = worker.fleet.pull(worker.name)
         after = _check_commit(ctx, tutorial_paths, pulled.commit) if pulled.commit else report
         problems = _list_problems(worker, tutorial_paths, after)
@@ -99,7 +105,7 @@ def _work_in_turns(
         ctx.note(f"round {number}: problems that remain: {len(problems)}" if problems else f"round {number}: done")
         if not problems:
             break
-        text = test_update_prompt.build_reminder(problems)
+        reminder = test_update_prompt.build_reminder(problems)
     return SyncResult(
         agent=worker.name,
         branch=pulled.branch,

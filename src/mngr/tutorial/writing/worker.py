@@ -10,7 +10,7 @@ from mngr.agents.context import Context
 from mngr.agents.create.spec import AgentSpec
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
-from mngr.base.model import Struct
+from mngr.base.model import Outcome, Struct
 from mngr.host import git
 from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.tutorial.paths import TutorialPaths
@@ -37,17 +37,22 @@ class WriterRequest(Struct):
 
 
 class WriterAgent:
-    """An agent on its own branch. Leaving the `with` block stops it, but does not destroy it."""
+    """An agent on its own branch, which gets the prompt as its first message.
 
-    def __init__(self, ctx: Context, request: WriterRequest, purpose: str) -> None:
+    Leaving the `with` block stops the agent, but does not destroy it.
+    """
+
+    def __init__(self, ctx: Context, request: WriterRequest, purpose: str, prompt: str) -> None:
         self.fleet = Fleet(context=ctx)
         self.name = f"{purpose}-{os.urandom(3).hex()}"
         self._ctx = ctx
-        self._wish = request
-        self._what = purpose
+        self._request = request
+        self._purpose = purpose
+        self._prompt = prompt
+        self._first_delivery: Outcome | None = None
 
     def __enter__(self) -> WriterAgent:
-        request = self._wish
+        request = self._request
         spec = AgentSpec(
             address=self.name + (request.on or ""),
             kind=request.agent,
@@ -56,31 +61,40 @@ class WriterAgent:
             sandbox=request.sandbox,
             network=request.network,
             yolo=request.yolo,
-            labels={"for": f"tutorial-{self._what}"},
+            labels={"for": f"tutorial-{self._purpose}"},
+            message=self._prompt,
         )
-        self.fleet.create(spec)
+        (created,) = self.fleet.create_many(spec)
+        if isinstance(created, Exception):
+            raise created
+        self._first_delivery = created.message
         self._ctx.note(f"the agent {self.name} is working; watch it: mngr connect {self.name}")
         return self
 
     def __exit__(self, *_: object) -> None:
         self.fleet.stop([self.name])
 
-    def send_and_wait(self, text: str) -> None:
-        """Send a message and wait for the end of the turn. Raise MngrError on a failure, a timeout or too high a cost."""
-        outcome = self.fleet.message([self.name], text)[0]
-        deadline = time.monotonic() + self._wish.timeout
-        while outcome.ok:
+    def finish_turn(self, reminder: str | None = None) -> None:
+        """Send the reminder if there is one, and wait for the end of the turn.
+
+        Raise MngrError if a message did not arrive, after a timeout, or if the cost is too high.
+        """
+        delivery = self._first_delivery if reminder is None else self.fleet.message([self.name], reminder)[0]
+        assert delivery is not None
+        if not delivery.ok:
+            raise MngrError(f"{self.name}: {delivery.error}", delivery.hint or f"look at it: mngr connect {self.name}")
+        deadline = time.monotonic() + self._request.timeout
+        while True:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 hint = f"look at it: mngr connect {self.name}"
-                raise MngrError(f"{self.name} did not finish within {self._wish.timeout:g}s", hint)
-            wait_seconds = remaining if self._wish.budget is None else min(_COST_CHECK_INTERVAL, remaining)
+                raise MngrError(f"{self.name} did not finish within {self._request.timeout:g}s", hint)
+            wait_seconds = remaining if self._request.budget is None else min(_COST_CHECK_INTERVAL, remaining)
             waited = self.fleet.wait([self.name], timeout=wait_seconds)[0]
             self._check_budget()
             if waited.ok:
                 self._check_state()
                 return
-        raise MngrError(f"{self.name}: {outcome.error}", outcome.hint or f"look at it: mngr connect {self.name}")
 
     def _check_state(self) -> None:
         agent = self.fleet.get(self.name)
@@ -97,7 +111,7 @@ class WriterAgent:
         return usage[0].cost_usd if usage else None
 
     def _check_budget(self) -> None:
-        budget = self._wish.budget
+        budget = self._request.budget
         if budget is None:
             return
         cost = self.get_cost()
