@@ -336,12 +336,48 @@ def test_dry_run_lists_the_planned_tasks_and_does_not_count_skipped_tests_as_fai
     estimate = project.run_json("tmr", "run", "--dry-run", "--runs", "1")
     (cause,) = [row["id"] for row in estimate["root_causes"]]
     assert estimate["tasks"] == [
-        {"slug": f"cause-{cause}-1", "tests": ["tests/test_one.py::test_one", "tests/test_two.py::test_two"], "root_cause": cause},
-        {"slug": make_slug("tests/test_skip.py::test_now"), "tests": ["tests/test_skip.py::test_now"], "root_cause": None},
+        {"slug": f"cause-{cause}-1", "tests": ["tests/test_one.py::test_one", "tests/test_two.py::test_two"], "root_cause": cause, "before": "in the suite: fail; alone: fail"},
+        {"slug": make_slug("tests/test_skip.py::test_now"), "tests": ["tests/test_skip.py::test_now"], "root_cause": None, "before": "in the suite: pass"},
     ]  # fmt: skip
     assert estimate["skipped"] == [{"test": "tests/test_skip.py::test_later", "why": "pytest skips it"}]
     assert (estimate["tests"], estimate["failing"], estimate["flaky"], estimate["agents"][0]) == (4, 2, 0, 2)
     assert {"tokens", "cost_usd", "seconds"} <= estimate.keys()
+
+
+@pytest.mark.agents
+def test_a_dry_run_names_and_explains_a_test_that_fails_only_after_other_tests(project: MngrProgram) -> None:
+    count = 2 * len(os.sched_getaffinity(0))  # so that at least one process runs several of them
+    text = "import calc\n\n\n" + "".join(
+        f"def test_sum_{number}():\n    assert calc.add(1, 1) == 2\n    calc.add = None\n\n\n"
+        for number in range(count)
+    )
+    (project.repo / "tests").mkdir()
+    (project.repo / "tests/test_order.py").write_text(text)
+    run_git(project.repo, "add", "-A")
+    run_git(project.repo, "commit", "-qm", "tests")
+    estimate = project.run_json("tmr", "run", "--dry-run", "--runs", "1")
+    dependent, before = estimate["dependent_tests"][0], "in the suite: fail; alone: pass"
+    test = dependent["test"]
+    assert (dependent["verdict"], dependent["before"]) == ("fails_in_suite", before)
+    assert {task["tests"][0]: task["before"] for task in estimate["tasks"]}[test] == before
+    output = project("tmr", "run", "--dry-run", "--runs", "1").out
+    assert f"{test} is failing in the suite and passing alone. The test passes in its own process and fails" in output
+    play(project, {}, code=4)
+    assert {task["task"]: task["before"] for task in project.run_json("tmr", "status")["tasks"]}[test] == before
+
+
+@pytest.mark.agents
+def test_only_changed_selects_the_tests_that_ran_the_changed_lines(project: MngrProgram) -> None:
+    (project.repo / "calc.py").write_text("def add(a, b):\n    return a + b\n\n\ndef half(a):\n    return a / 2\n")
+    (project.repo / "test_half.py").write_text("import calc\n\n\ndef test_half():\n    assert calc.half(2) == 1\n")
+    add_tests(project, one=(1, 1, 2))
+    play(project, {})
+    (project.repo / "calc.py").write_text("def add(a, b):\n    return a + b\n\n\ndef half(a):\n    return a * 0.5\n")
+    run_git(project.repo, "commit", "-qam", "Multiply")
+    estimate = project.run_json("tmr", "run", "--dry-run", "--only", "changed")
+    assert [task["tests"] for task in estimate["tasks"]] == [["test_half.py::test_half"]]
+    skipped = {row["test"]: row["why"] for row in estimate["skipped"]}
+    assert skipped == {"tests/test_one.py::test_one": "it has not changed since run r (unchanged)"}
 
 
 @pytest.mark.agents

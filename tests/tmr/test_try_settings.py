@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sysconfig
 import tomllib
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_init_leaves_out_a_tool_that_fails(mngr: MngrProgram, tmp_path: Path) ->
             "No module named 'no_such_module'",
             "if a package is missing, let mngr write the settings again (this replaces them): mngr init --force",
         ),
-        ({"tests/test_a.py": ""}, "pytest found no tests", "mngr tmr run FOLDER"),
+        ({"tests/test_a.py": ""}, "pytest found no tests", "git commit -m 'Add a test' && mngr tmr run --dry-run"),
         ({"conftest.py": "1 / 0\n", "tests/test_a.py": PASSING}, "ZeroDivisionError", "mngr create copy -- .venv"),
     ],
 )
@@ -121,3 +122,21 @@ def test_a_run_without_collectable_tests_shows_the_runners_output_and_a_next_com
     result = mngr("tmr", "run", "--dry-run", code=1)
     assert message in result.err
     assert hint in result.err
+
+
+def test_the_command_in_the_hint_for_a_project_without_tests_makes_the_next_run_succeed(mngr: MngrProgram) -> None:
+    commit(mngr, {"Makefile": SETUP, "tests/test_a.py": ""})
+    mngr("init", "--no-try")
+    hint = mngr("tmr", "run", "--dry-run", code=1).err.partition("for example: ")[2].partition(" && mngr tmr run")[0]
+    subprocess.run(["sh", "-ec", hint], cwd=mngr.repo, env=mngr.env, check=True)
+    assert "baseline: 1 pass" in mngr("tmr", "run", "--dry-run").err
+
+
+def test_a_run_on_a_folder_without_tests_names_the_folder_and_a_command_for_the_whole_project(
+    mngr: MngrProgram,
+) -> None:
+    commit(mngr, {"Makefile": SETUP, "tests/test_a.py": PASSING, "docs/index.md": ""})
+    mngr("init", "--no-try")
+    error = mngr("tmr", "run", "--dry-run", "docs", code=1).err
+    assert "pytest found no tests in docs" in error
+    assert "look for tests in the whole project: mngr tmr run --dry-run" in error

@@ -25,7 +25,7 @@ from mngr.tmr.commits.base_for_later_tasks import add_fix
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.prepare import prompt as prompts
 from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
-from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, explain_verdict
+from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, describe_runs, explain_verdict
 from mngr.tmr.prepare.estimate import PlannedTask
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
@@ -94,7 +94,7 @@ class TmrRecipe:
         for task in tasks:
             cause = task.data.get("root_cause")
             tests = [task.title] if cause is None else tests_by_cause[cause]
-            planned.append(PlannedTask(slug=task.slug, tests=tests, root_cause=cause))
+            planned.append(PlannedTask(slug=task.slug, tests=tests, root_cause=cause, before=task.data["before"]))
         return planned
 
     def _plan_test(self, state: RunState, baseline: BaselineResult) -> list[JournalRow]:
@@ -108,7 +108,7 @@ class TmrRecipe:
             title=baseline.test.id,
             expected_seconds=baseline.seconds,
             priority=priority,
-            data={"kind": "test"},
+            data={"kind": "test", "before": describe_runs(baseline.runs)},
         )
         return [NewTaskRow(task=task)]
 
@@ -132,13 +132,15 @@ class TmrRecipe:
             return []
         if len(attempts) < self._plan.root_cause_attempts:
             name = f"cause-{root_cause.id}-{len(attempts) + 1}"
+            affected = self._list_affected_tests(root_cause)
             data = {
                 "kind": "root_cause",
                 "root_cause": root_cause.id,
                 "about": root_cause.title,
-                "test": self._list_affected_tests(root_cause)[0],
+                "test": affected[0],
+                "before": describe_runs(self._tests[affected[0]].runs),
             }
-            seconds = max(self._tests[test].seconds for test in self._list_affected_tests(root_cause))
+            seconds = max(self._tests[test].seconds for test in affected)
             task = Task(slug=name, title=name, expected_seconds=seconds, priority=3, data=data)
             return [NewTaskRow(task=task)]
         if any(fact.root_cause == root_cause.id for fact in list_facts(state, RootCauseGivenUp)):

@@ -46,6 +46,7 @@ class TaskStatus(Struct):
     verdict: str | None
     findings: list[Finding]
     root_cause: str | None
+    before: str  # where mngr ran the test before any change, and how the runs ended; empty if unknown
     agent: str | None
     agent_kind: str | None
     host: str | None
@@ -157,6 +158,7 @@ def _summarize_task(task: TaskState, default_kind: str | None) -> TaskStatus:
         verdict=find_verdict(task.check),
         findings=find_all_findings(task.check),
         root_cause=task.task.data.get("root_cause"),
+        before=task.task.data.get("before", ""),
         agent=task.agent,
         agent_kind=task.find_agent_kind() or default_kind,
         host=task.host,

@@ -98,9 +98,9 @@ def test_a_dry_run_lists_its_tasks(project: MngrProgram) -> None:
     lines = project("tmr", "run", "--dry-run", "--max-tasks", "3").out.splitlines()
     start = lines.index("Tasks:")
     assert lines[start + 1 :] == [
-        "  test_bad.py::test_bad",
-        "  test_bad.py::test_worse",
-        "  test_new.py::test_new",
+        "  test_bad.py::test_bad (in the suite: fail, fail; alone: fail)",
+        "  test_bad.py::test_worse (in the suite: fail, fail; alone: fail)",
+        "  test_new.py::test_new (in the suite: pass, pass)",
     ]
 
 

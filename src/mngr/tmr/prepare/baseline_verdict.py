@@ -52,6 +52,13 @@ def describe_verdict(verdict: str) -> str:
     return _WORDS.get(verdict, verdict)
 
 
+def describe_runs(runs: Sequence[TestRun]) -> str:
+    """Return how the runs ended and where mngr saw them: "in the suite: pass, fail; alone: pass"."""
+    places = (("suite", "in the suite"), ("alone", "alone"))
+    outcomes = {words: [run.outcome for run in runs if run.seen == seen] for seen, words in places}
+    return "; ".join(f"{words}: {', '.join(names)}" for words, names in outcomes.items() if names)
+
+
 def explain_verdict(verdict: str) -> str:
     """Return a sentence about a verdict that is not obvious, or an empty text."""
     return _EXPLANATIONS.get(verdict, "")

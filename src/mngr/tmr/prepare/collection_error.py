@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mngr.base.errors import MngrError
 from mngr.base.shell import join
 from mngr.tmr.runners.test_run import CollectedTests, Failure
 
 _SHOWN_LINES = 12
+_FIRST_TEST_HINT = (
+    "write a test and commit it, for example: mkdir -p tests && echo 'def test_example(): assert True' >tests/test_example.py "
+    "&& git add tests && git commit -m 'Add a test' && mngr tmr run --dry-run"
+)
 _NOTHING_FOUND = ("no tests ran", "no tests collected", "collected 0 items")
 
 
-def make_collection_error(collected: CollectedTests) -> MngrError:
-    """Return the error for a collection without any test."""
+def make_collection_error(collected: CollectedTests, paths: Sequence[str] = ()) -> MngrError:
+    """Return the error for a collection without any test. `paths` are those that the user named."""
     text = "\n".join(collected.errors) or collected.output
     lines = [line for line in text.splitlines() if line.strip()]
     shown = "\n  ".join(lines[-_SHOWN_LINES:])
@@ -23,10 +28,9 @@ def make_collection_error(collected: CollectedTests) -> MngrError:
             "let mngr write settings that install it (this replaces the present ones): mngr init --force",
         )
     if not collected.failures and any(words in collected.output for words in _NOTHING_FOUND):
-        return MngrError(
-            f"pytest found no tests:\n  {shown}",
-            "write a test, for example tests/test_example.py, and commit it; or name the folder with the tests: mngr tmr run FOLDER",
-        )
+        place = f" in {', '.join(paths)}" if paths else ""
+        hint = "look for tests in the whole project: mngr tmr run --dry-run" if paths else _FIRST_TEST_HINT
+        return MngrError(f"pytest found no tests{place}:\n  {shown}", hint)
     return MngrError(
         f"pytest cannot collect any test:\n  {shown}",
         f"see the full error in a copy of the project: mngr create copy -- {join(collected.command)}; if a package is missing, let mngr write the settings again (this replaces them): mngr init --force",

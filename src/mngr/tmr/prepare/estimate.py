@@ -7,7 +7,13 @@ from collections import Counter
 
 from mngr.base.model import Struct
 from mngr.base.size_format import choose_noun, format_count
-from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE
+from mngr.tmr.prepare.baseline_verdict import (
+    FAILS_ALONE,
+    FAILS_IN_SUITE,
+    describe_runs,
+    describe_verdict,
+    explain_verdict,
+)
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.prepare.prompt import Prompt
@@ -15,6 +21,7 @@ from mngr.tmr.run_plan import RunPlan
 
 KINDS_WITHOUT_MODEL = ("mechanic", "player", "command")  # agent kinds that need no model
 _MAX_LISTED_TASKS = 20
+_MAX_DEPENDENT_TESTS = 5
 _FULL_RECEIPT_RUNS = 24  # about how many more runs a full receipt needs than a quick one
 _MODEL_TURNS = (
     5,
@@ -30,6 +37,16 @@ class PlannedTask(Struct):
     slug: str
     tests: list[str]
     root_cause: str | None = None
+    before: str = ""  # where mngr ran the first test before any change, and how the runs ended
+
+
+class DependentTest(Struct):
+    """A test that passes alone and fails in the suite, or the reverse."""
+
+    test: str
+    verdict: str
+    before: str  # where mngr ran it, and how the runs ended
+    explanation: str
 
 
 class SkippedTest(Struct):
@@ -47,6 +64,7 @@ class Estimate(Struct):
     flaky: int
     passing: int  # tasks for tests that pass
     tasks: list[PlannedTask]
+    dependent_tests: list[DependentTest] = []  # tests whose outcome depends on other tests
     skipped_by_rank: int  # passing tests that only rank too low for a task
     more_command: str = ""  # plans a task for them, too; the command line adds it
     skipped: list[SkippedTest]
@@ -73,6 +91,19 @@ class Estimate(Struct):
             lines.append(f"For the rest: {self.more_command}")
         return "\n".join(lines)
 
+    def _describe_dependent_tests(self) -> str:
+        """Return a line for each test whose outcome depends on other tests, and what that means."""
+        lines = [
+            f"{row.test} is {describe_verdict(row.verdict)}. {row.explanation}\n"
+            for row in self.dependent_tests[:_MAX_DEPENDENT_TESTS]
+        ]
+        if len(self.dependent_tests) > _MAX_DEPENDENT_TESTS:
+            left = len(self.dependent_tests) - _MAX_DEPENDENT_TESTS
+            lines.append(
+                f"{format_count(left, 'more test')} also {choose_noun(left, 'depends', 'depend')} on other tests.\n"
+            )
+        return "".join(lines)
+
     @property
     def task_list(self) -> str:
         """Return the first tasks, one per line, or an empty text."""
@@ -92,7 +123,7 @@ class Estimate(Struct):
         return (
             f"Before any change, {self.failing} of {format_count(self.tests, 'test')} {choose_noun(self.failing, 'fails', 'fail')} "
             f"and {self.flaky} {choose_noun(self.flaky, 'is', 'are')} flaky. {skipped}\n"
-            f"{self.describe_chosen_tests()}\n"
+            f"{self._describe_dependent_tests()}{self.describe_chosen_tests()}\n"
             f"Estimate: {_format_range(*self.agents)} {choose_noun(self.agents[1], 'agent')}, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}.\n"
             f"Each prompt has up to {self.prompt_tokens} tokens. The first {self.shared_tokens} are the same for all agents."
         )
@@ -132,6 +163,16 @@ def estimate_run(
         flaky=verdicts["flaky"] + verdicts[FAILS_IN_SUITE] + verdicts[FAILS_ALONE],
         passing=sum(task.root_cause is None and prepared.tests[task.tests[0]].verdict == "pass" for task in tasks),
         tasks=tasks,
+        dependent_tests=[
+            DependentTest(
+                test=name,
+                verdict=result.verdict,
+                before=describe_runs(result.runs),
+                explanation=explain_verdict(result.verdict),
+            )
+            for name, result in prepared.tests.items()
+            if result.verdict in (FAILS_IN_SUITE, FAILS_ALONE)
+        ],
         skipped_by_rank=prepared.skipped_by_rank,
         skipped=[SkippedTest(test=test, why=why) for test, why in prepared.skipped.items()],
         agents=(min_agents, max_agents),
@@ -144,11 +185,12 @@ def estimate_run(
 
 
 def _format_task(task: PlannedTask) -> str:
-    """Return the task's test, or its root cause with the first of the affected tests."""
+    """Return the task's test with its runs, or its root cause with the first of the affected tests."""
+    before = f" ({task.before})" if task.before else ""
     if task.root_cause is None:
-        return task.tests[0]
+        return task.tests[0] + before
     others = f" and {len(task.tests) - 1} more" if len(task.tests) > 1 else ""
-    return f"{task.tests[0]}{others} (root cause {task.root_cause})"
+    return f"{task.tests[0]}{before}{others} (root cause {task.root_cause})"
 
 
 def _format_range(low: float, high: float) -> str:

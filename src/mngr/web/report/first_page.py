@@ -19,6 +19,7 @@ from mngr.web.html_text import (
     render_folded,
     render_list,
 )
+from mngr.web.report.baseline import render_all_tests
 from mngr.web.report.integration import render_integration, render_task_link
 from mngr.web.report.page import render_report_page, render_section
 from mngr.web.report.report_data import ReportFacts, ReportTask
@@ -45,6 +46,7 @@ def render_index(facts: ReportFacts) -> str:
         render_section("Root causes", _render_root_causes(facts), "failures that several tests share"),
         render_section("Questions for you", _render_escalations(facts.tasks), "what the agents could not decide alone"),
         render_section("Tasks", render_task_table(facts), f'<span id="shown">{task_count}</span> of {task_count}'),
+        render_section("Tests before any change", render_all_tests(facts)),
         render_section("Tests without an agent", _render_skipped(facts)),
     ]
     return render_report_page(facts.run.name, "".join(parts), "", is_live=facts.is_live)

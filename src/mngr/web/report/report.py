@@ -17,7 +17,7 @@ from mngr.web.report.first_page import render_index
 from mngr.web.report.report_data import ReportFacts, load_facts
 from mngr.web.report.task import render_task
 
-_PAGE_VERSION = 1  # Increase this when the same facts lead to another page.
+_PAGE_VERSION = 2  # Increase this when the same facts lead to another page.
 _MIN_INTERVAL = 10.0  # Seconds between two reports of a running run.
 _INTERVAL_FACTOR = 60  # The pause is at least this factor times the time of writing.
 
@@ -118,6 +118,7 @@ def _fingerprint_page(facts: ReportFacts, index: int) -> str:
         _PAGE_VERSION,
         neighbour_titles,
         task.journal_rows,
+        len(task.baseline_runs),
         task.status.verdict,
         sorted(files),
         facts.is_live and not task.is_over,

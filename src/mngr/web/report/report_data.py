@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mngr.base import time_format
 from mngr.base.errors import MngrError, NotFound
@@ -20,6 +20,8 @@ from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import Integration, find_integration
 from mngr.tmr.finding import Finding
+from mngr.tmr.prepare.baseline_rows import list_baseline_runs
+from mngr.tmr.runners.test_run import TestRun
 from mngr.tmr.status import RunStatus, TaskStatus, build_status
 from mngr.tmr.verify.claim import AgentClaim, Escalation, load_claim
 from mngr.tmr.verify.receipt import Receipt, find_receipt
@@ -47,6 +49,7 @@ class ReportTask(Struct):
     receipt: Receipt | None  # None if there is none, or if it is damaged.
     journal_rows: list[JournalRow]  # The task's rows of the journal.
     spans: list[StateSpan]
+    baseline_runs: Sequence[TestRun] = ()  # The runs of the test before any change.
 
     @property
     def slug(self) -> str:
@@ -137,6 +140,7 @@ class ReportFacts(Struct):
     status: RunStatus
     run_state: RunState
     tasks: list[ReportTask]
+    baseline_runs: Mapping[str, Sequence[TestRun]]  # The runs before any change, by test.
     started_at: float
     ended_at: float  # The end of the run, or now.
     changes: list[Change]
@@ -157,6 +161,7 @@ def load_facts(run: RunDir) -> ReportFacts:
     state = replay_rows(rows)
     times = [time_format.parse_timestamp(row.at) for row in rows] or [time.time()]
     end_time = time.time() if status.state == "running" else times[-1]
+    baseline_runs = list_baseline_runs(state)
     changes, changes_problems = _load_changes(run)
     integration, integration_problems = _load_integration(run)
     return ReportFacts(
@@ -164,7 +169,8 @@ def load_facts(run: RunDir) -> ReportFacts:
         plan=_load_plan(run),
         status=status,
         run_state=state,
-        tasks=sorted(_build_tasks(state, status, rows, end_time), key=_rank_task),
+        tasks=sorted(_build_tasks(state, status, rows, baseline_runs, end_time), key=_rank_task),
+        baseline_runs=baseline_runs,
         started_at=times[0],
         ended_at=end_time,
         changes=changes.changes,
@@ -174,7 +180,13 @@ def load_facts(run: RunDir) -> ReportFacts:
     )
 
 
-def _build_tasks(state: RunState, status: RunStatus, rows: list[JournalRow], end_time: float) -> list[ReportTask]:
+def _build_tasks(
+    state: RunState,
+    status: RunStatus,
+    rows: list[JournalRow],
+    baseline_runs: Mapping[str, Sequence[TestRun]],
+    end_time: float,
+) -> list[ReportTask]:
     rows_by_slug: dict[str, list[JournalRow]] = {}
     for row in rows:
         rows_by_slug.setdefault(find_task_slug(row) or "", []).append(row)
@@ -192,6 +204,7 @@ def _build_tasks(state: RunState, status: RunStatus, rows: list[JournalRow], end
                 receipt=find_receipt(task_state.check),
                 journal_rows=task_rows,
                 spans=_build_spans(task_rows, end_time),
+                baseline_runs=baseline_runs.get(task_state.task.data.get("test") or task_status.task, ()),
             )
         )
     return tasks

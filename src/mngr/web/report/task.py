@@ -24,6 +24,7 @@ from mngr.web.html_text import (
     render_list,
     shorten_number,
 )
+from mngr.web.report.baseline import render_task_baseline
 from mngr.web.report.page import render_report_page, render_section
 from mngr.web.report.receipt import render_claim, render_receipt
 from mngr.web.report.report_data import ReportFacts, ReportTask
@@ -62,6 +63,7 @@ def render_task(local: Host, facts: ReportFacts, index: int, fingerprint: str) -
     run_link = f'<a href="../index.html">{escape_long(facts.run.name)}</a>'
     body = (
         f'<header><p class="way">{run_link} <span class="steps">{_render_neighbour_links(facts, index)}</span></p>{_render_head(task)}</header>{claim_and_receipt}'
+        + render_section("Before any change", render_task_baseline(task), "how mngr ran the test, and what it saw")
         + render_section("Diff by commit", _render_diff(local, facts, task))
         + render_section("Test runs", task_artifacts.body, "transcripts and terminal recordings")
         + render_section("Conversation and steps", conversation)

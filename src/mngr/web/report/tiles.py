@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from mngr.base.size_format import choose_noun, format_count
 from mngr.mapreduce.journal.host_costs import HostCosts
 from mngr.mapreduce.journal.run_state import ACTIVE_STATES
-from mngr.tmr.prepare.baseline_rows import BaselineDone, BaselineRun, list_baseline_runs, list_facts
+from mngr.tmr.prepare.baseline_rows import BaselineDone, list_facts
 from mngr.tmr.prepare.baseline_verdict import (
     FAILS_ALONE,
     FAILS_IN_SUITE,
@@ -76,7 +76,7 @@ def _render_baseline_tile(facts: ReportFacts) -> str:
     """Return the tile of the tests before any change."""
     baselines = list_facts(facts.run_state, BaselineDone)
     if not baselines:
-        run_count = len(list_facts(facts.run_state, BaselineRun))
+        run_count = sum(len(runs) for runs in facts.baseline_runs.values())
         return _render_tile(str(run_count), f"{choose_noun(run_count, 'test run')} before any change", "")
     baseline = baselines[-1]
     counts = {name: baseline.counts[name] for name in _BASELINE_VERDICTS if baseline.counts.get(name)}
@@ -91,8 +91,7 @@ def _explain_dependent_tests(facts: ReportFacts, counts: Mapping[str, int]) -> s
     texts = []
     for verdict in (FAILS_IN_SUITE, FAILS_ALONE):
         if counts.get(verdict):
-            runs_by_test = list_baseline_runs(facts.run_state).items()
-            names = [test for test, runs in runs_by_test if combine_runs(runs) == verdict]
+            names = [test for test, runs in facts.baseline_runs.items() if combine_runs(runs) == verdict]
             shown = ", ".join(escape_plain(name, 200) for name in names[:_MAX_NAMES])
             more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
             texts.append(f"<p>{shown}{more}. {explain_verdict(verdict)}</p>")
