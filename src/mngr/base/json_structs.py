@@ -13,8 +13,10 @@ from mngr.base.model import Struct
 
 AnyStruct = TypeVar("AnyStruct", bound=Struct)
 Decoder = Callable[[object], object]
+_NO_TYPES: frozenset[type] = frozenset()
 _PLAIN_TYPES = frozenset((str, int, float, bool))
-_decoders_by_class: dict[type, dict[str, Decoder]] = {}
+# For each field of a class: its name, the types whose values stay as they are, and the function for other values.
+_decoders_by_class: dict[type, list[tuple[str, frozenset[type], Decoder]]] = {}
 
 
 def encode(value: object) -> Any:
@@ -57,20 +59,33 @@ def decode(cls: type[AnyStruct], data: object) -> AnyStruct:
         raise ValueError(f"{cls.__name__}: expected an object, not {data!r:.80}")
     decoders = _decoders_by_class.get(cls) or _make_field_decoders(cls)
     values = cls._defaults.copy()
-    for name, decode_field in decoders.items():
+    for name, plain_types, decode_field in decoders:
         if name in data:
-            values[name] = decode_field(data[name])
+            value = data[name]
+            values[name] = value if type(value) in plain_types else decode_field(value)
     try:
         return cls.from_fields(values)
     except TypeError as error:
         raise ValueError(str(error)) from None
 
 
-def _make_field_decoders(cls: type[Struct]) -> dict[str, Decoder]:
+def _make_field_decoders(cls: type[Struct]) -> list[tuple[str, frozenset[type], Decoder]]:
     """Return a function for each field of a Struct class, which checks and converts the field's value."""
     hints = get_type_hints(cls, localns={"Any": Any})
-    _decoders_by_class[cls] = {name: _make_decoder(hints[name], f"{cls.__name__}.{name}") for name in cls._fields}
+    _decoders_by_class[cls] = [
+        (name, _list_plain_types(hints[name]), _make_decoder(hints[name], f"{cls.__name__}.{name}"))
+        for name in cls._fields
+    ]
     return _decoders_by_class[cls]
+
+
+def _list_plain_types(hint: Any) -> frozenset[type]:
+    """Return the types whose values need no conversion."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return _NO_TYPES.union(*map(_list_plain_types, get_args(hint)))
+    if hint is float:
+        return frozenset((float, int))
+    return frozenset((hint,)) if hint in (*_PLAIN_TYPES, type(None)) else _NO_TYPES
 
 
 def _make_decoder(hint: Any, place: str) -> Decoder:
@@ -113,11 +128,14 @@ def _make_list_decoder(hint: Any, place: str) -> Decoder:
 
 
 def _make_object_decoder(hint: Any, place: str) -> Decoder:
-    decode_item = _make_decoder(get_args(hint)[1], place)
+    item_hint = get_args(hint)[1]
+    decode_item = None if item_hint in (Any, object) else _make_decoder(item_hint, place)
 
     def decode_object(value: object) -> object:
         if not isinstance(value, dict):
             raise _make_error(place, value)
+        if decode_item is None:
+            return value.copy()
         return {key: decode_item(item) for key, item in value.items()}
 
     return decode_object

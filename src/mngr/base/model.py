@@ -78,12 +78,18 @@ class Struct:
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
-        return self.from_fields({**self.__dict__, **changes})
+        copy = object.__new__(type(self))
+        fields = copy.__dict__
+        fields.update(self.__dict__)
+        fields.update(changes)
+        if len(fields) != len(self._fields):
+            type(self)(**fields)  # raises TypeError
+        return copy
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
-        """Return an object with exactly these fields, faster than by keywords."""
-        if fields.keys() != cls._field_set:
+        """Return an object with these fields, faster than by keywords. Other names than those of fields are not found."""
+        if len(fields) != len(cls._fields):
             return cls(**fields)  # raises TypeError
         struct = object.__new__(cls)
         struct.__dict__.update(fields)
