@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +44,13 @@ _IN_PROJECT = (
     "tmr verify",
     "tmr run --dry-run",
     "tmr list",
+    "init",
+    "tutorial init --program x",
+    "tutorial sync",
+    "map a -- true",
+    "trust --yes",
 )
+_IN_ANOTHER_HOME = ("init", "create bar --dirty include -- true", "pull own", "tmr run --dry-run")
 
 
 def test_no_command_runs_the_programs_of_an_agent_when_the_user_is_in_its_work_dir() -> None:
@@ -51,9 +59,47 @@ def test_no_command_runs_the_programs_of_an_agent_when_the_user_is_in_its_work_d
             target.user("create", *words)
         work_dir = target.user.get_work_dir("foo")
         assert target.list_marks(target.run_in_agent(_ALL_PROGRAMS)) == []
-        for verb in _IN_PROJECT:
+        for verb in (*_IN_PROJECT, *(f"--home {{STATE}}-other {verb}" for verb in _IN_ANOTHER_HOME)):
             target.run_verb(verb, cwd=work_dir)
             assert target.list_marks() == [], verb
+        _prove_that_git_obeys(work_dir, target)
+
+
+def _prove_that_git_obeys(directory: Path, target: Target) -> None:
+    """Check that plain git leaves a mark in a directory, so that commands of mngr could leave one, too."""
+    subprocess.run(["git", "status"], cwd=directory, env=target.user.env, capture_output=True, check=False)
+    assert target.list_marks() != []
+
+
+# An output that git takes for a repository, although it has no `.git`. Its work tree is a directory of the user.
+_REPOSITORY_AS_OUTPUT = f"""{TRAP}
+cd "$MNGR_OUTPUT_DIR"; git init -q --bare .; mkdir d
+printf '[core]\nrepositoryFormatVersion = 0\nbare = false\nworktree = %s\nfsmonitor = %s\n' "$TREASURE" ~/trap > config; cp -r HEAD config objects refs d
+"""
+_IN_OUTPUTS = (
+    "create bar --dirty include -- true",
+    "pull foo",
+    "init",
+    "tmr run --dry-run",
+    "tutorial sync",
+)
+
+
+def test_outputs_that_look_like_a_repository_leave_no_mark_when_the_user_is_in_them() -> None:
+    with attack(PEOPLE[0]) as target:
+        target.user("create", "foo", *AGENT)
+        target.run_in_agent(_REPOSITORY_AS_OUTPUT)
+        assert "is a git repository" in target.run_verb("pull foo")
+        # As if the copy had not refused them.
+        shutil.rmtree(target.user.repo / ".mngr")
+        (agent_dir,) = (target.user.home / "agents").iterdir()
+        copied = target.user.repo / ".mngr" / "copied"
+        shutil.copytree(agent_dir / "outputs", copied)
+        target.remember()
+        for verb in _IN_OUTPUTS:
+            target.run_verb(verb, cwd=copied)
+            assert target.list_marks() == [], verb
+        _prove_that_git_obeys(copied, target)
 
 
 _FROM_AGENT = (

@@ -178,7 +178,7 @@ class BatchedHost(RemoteHost):
         self.flush()
         return super().lock(path, timeout)
 
-    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, git_command: Sequence[str]) -> str:
         self.flush()
         return super().build_git_url(path, git_command)
 

@@ -1,8 +1,15 @@
-"""Runs git on a host. Each function answers one question."""
+"""Runs git on a host. Each function answers one question.
+
+Every caller chooses the git command, because only the caller knows who can write the repository:
+
+- `GIT` for the user's own repository, where git may run the user's hooks, filters and credential helpers
+- `SAFE_GIT` or `ISOLATED_GIT` for repositories that mngr made, and to read objects, refs and settings
+- `build_guarded_git` for the work tree of an agent
+"""
 
 from __future__ import annotations
 
-from mngr.base import names_and_addresses, shell
+from mngr.base import agent_directories, names_and_addresses, shell
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import scripts
@@ -15,7 +22,9 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-GIT = ("git",)  # for the user's own repositories
+# For the user's own repositories. Files that an agent wrote can look like a repository without a `.git`, whose settings
+# name programs: git 2.38 and newer do not use such a repository.
+GIT = ("git", "-c", "safe.bareRepository=explicit")
 # The git for all other repositories. It runs no program that a repository, its owner's home or the environment names,
 # and it reaches no other repository. `guard_git.sh` does the same in shell programs.
 SAFE_VARIABLES = (
@@ -65,15 +74,17 @@ class Repo(Struct):
     branch: str | None  # None when detached
 
 
-def run(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command: Sequence[str] = GIT) -> ProcessResult:
-    """Run git in a directory and return its result. `git_command` replaces `git`, see `build_guarded_git`."""
+def run(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command: Sequence[str]) -> ProcessResult:
+    """Run a git command in a directory and return its result. Raise MngrError for `GIT` in a sandboxed agent's directory."""
+    if host.is_local and git_command[0] == "git":
+        agent_directories.refuse_agents_directory(directory)
     result = host.run([*git_command, "-C", directory, *words], stdin=stdin)
     if result.code == 127 and host.is_local:  # `env` and `sh` report a missing git only by their exit code.
         raise shell.ProgramMissing("git")
     return result
 
 
-def run_checked(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command: Sequence[str] = GIT) -> str:
+def run_checked(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command: Sequence[str]) -> str:
     """Run git in a directory and return its output. Raise MngrError if it fails."""
     result = run(host, directory, *words, stdin=stdin, git_command=git_command)
     if result.code:
@@ -128,6 +139,12 @@ def build_guarded_git(directory: str) -> tuple[str, ...]:
     return ("sh", "-c", program, "git", directory, "none")
 
 
+def add_variables(git_command: Sequence[str], *assignments: str) -> tuple[str, ...]:
+    """Return `SAFE_GIT` or `ISOLATED_GIT` with more variables, each as `NAME=VALUE`."""
+    assert git_command[0] == "env"
+    return ("env", *assignments, *git_command[1:])
+
+
 def allow_protocol(git_command: Sequence[str], protocol: str) -> tuple[str, ...]:
     """Return the same git command, for one transfer to or from the address of `build_remote_args`.
 
@@ -141,7 +158,7 @@ def allow_protocol(git_command: Sequence[str], protocol: str) -> tuple[str, ...]
     return tuple(f"GIT_ALLOW_PROTOCOL={protocol}" if word == "GIT_ALLOW_PROTOCOL=none" else word for word in command)
 
 
-def build_remote_args(host: Host, path: str, service: str, git_command: Sequence[str] = GIT) -> list[str]:
+def build_remote_args(host: Host, path: str, service: str, git_command: Sequence[str]) -> list[str]:
     """Return the arguments with which a local fetch or push reaches a repository on the host.
 
     `service` is `upload-pack` for a fetch and `receive-pack` for a push.
@@ -151,9 +168,16 @@ def build_remote_args(host: Host, path: str, service: str, git_command: Sequence
     return ["--", host.build_git_url(path, git_command)]
 
 
-def find_repo(host: Host, directory: str, git_command: Sequence[str] = GIT) -> Repo | None:
+def find_repo(host: Host, directory: str, git_command: Sequence[str]) -> Repo | None:
     """Return the repository that contains a directory, or None. Raise MngrError if git rejects its owner."""
-    rev_parse = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
+    rev_parse = (
+        "-c",
+        "safe.bareRepository=explicit",
+        "rev-parse",
+        "--path-format=absolute",
+        "--show-toplevel",
+        "--git-common-dir",
+    )
     words = (*rev_parse, "HEAD", "--symbolic-full-name", "HEAD")
     result = run(host, directory, *words, git_command=git_command)
     lines = result.text.split("\n")
@@ -167,31 +191,31 @@ def find_repo(host: Host, directory: str, git_command: Sequence[str] = GIT) -> R
     return Repo(root=lines[0], common_dir=lines[1], head=lines[2], branch=branch)
 
 
-def is_bare(host: Host, directory: str, git_command: Sequence[str] = GIT) -> bool:
+def is_bare(host: Host, directory: str, git_command: Sequence[str]) -> bool:
     """True when the directory is a bare repository."""
     return run(host, directory, "rev-parse", "--is-bare-repository", git_command=git_command).text == "true"
 
 
-def find_commit(host: Host, directory: str, name: str, git_command: Sequence[str] = GIT) -> str | None:
+def find_commit(host: Host, directory: str, name: str, git_command: Sequence[str]) -> str | None:
     """Return the commit that a revision name refers to, or None."""
     words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     result = run(host, directory, *words, git_command=git_command)
     return result.text if result.code == 0 else None
 
 
-def has_branch(host: Host, directory: str, name: str, git_command: Sequence[str] = GIT) -> bool:
+def has_branch(host: Host, directory: str, name: str, git_command: Sequence[str]) -> bool:
     """True when the repository has a local branch of this name."""
     words = ("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
     return run(host, directory, *words, git_command=git_command).code == 0
 
 
-def list_dirty_files(host: Host, directory: str, git_command: Sequence[str] = GIT) -> list[tuple[str, str]]:
+def list_dirty_files(host: Host, directory: str, git_command: Sequence[str]) -> list[tuple[str, str]]:
     """Return (status, path) of every staged, changed or untracked file.
 
     Files below `.mngr/` are omitted, except for the shared settings.
     """
     flags = ["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"]
-    if git_command != GIT:  # The guard has not checked the settings of nested repositories.
+    if tuple(git_command) != GIT:  # The guard has not checked the settings of nested repositories.
         flags.append("--ignore-submodules=dirty")
     result = run(
         host, directory, "--no-optional-locks", "status", *flags, git_command=git_command
@@ -205,19 +229,20 @@ def list_dirty_files(host: Host, directory: str, git_command: Sequence[str] = GI
     ]
 
 
-def count_commits(host: Host, directory: str, spec: list[str]) -> int:
+def count_commits(host: Host, directory: str, spec: list[str], git_command: Sequence[str]) -> int:
     """Return the number of commits in a revision range, or 0 if git fails."""
-    result = run(host, directory, "rev-list", "--count", *spec, "--")
+    result = run(host, directory, "rev-list", "--count", *spec, "--", git_command=git_command)
     return int(result.text) if result.code == 0 and names_and_addresses.is_number(result.text) else 0
 
 
-def count_unique_commits(host: Host, directory: str, branch: str) -> int:
+def count_unique_commits(host: Host, directory: str, branch: str, git_command: Sequence[str]) -> int:
     """Return the number of commits that are on this branch and on no other branch, remote branch or tag.
 
     Return 1 if git cannot tell, so that the caller keeps the branch.
     """
     others = (f"--exclude={branch}", "--branches", "--tags", "--remotes")
-    result = run(host, directory, "rev-list", "--count", f"refs/heads/{branch}", "--not", *others, "--")
-    if result.code and not has_branch(host, directory, branch):
+    words = ("rev-list", "--count", f"refs/heads/{branch}", "--not", *others, "--")
+    result = run(host, directory, *words, git_command=git_command)
+    if result.code and not has_branch(host, directory, branch, git_command):
         return 0
     return int(result.text) if result.code == 0 and names_and_addresses.is_number(result.text) else 1

@@ -61,7 +61,7 @@ class Host(Protocol):
         """Return a lock between all processes and clients of the host. Entering it raises TimedOut, Unreachable."""
         ...
 
-    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, git_command: Sequence[str]) -> str:
         """Return the URL with which a local git reaches a repository on the host.
 
         `git_command` is the command that runs as git on the host.

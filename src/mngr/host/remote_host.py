@@ -182,7 +182,7 @@ class RemoteHost:
     def lock(self, path: str, timeout: float = 60.0) -> RemoteLock:
         return RemoteLock(self, path, timeout)
 
-    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, git_command: Sequence[str]) -> str:
         # git replaces %s by the service that it wants, upload-pack or receive-pack.
         program = f"{_ENVIRONMENT}exec {shell.join(git_command)} \1 {shell.quote(path)}"
         words = self.transport.build_argv(program)

@@ -248,7 +248,9 @@ class AgentActions:
             raise  # the host failed, not the agent
         except MngrError as problem:
             error = problem.message
-            commit = git.find_commit(self._fleet.context.local_host, self._run.repo, self._run.ref_name(task.task.slug))
+            commit = git.find_commit(
+                self._fleet.context.local_host, self._run.repo, self._run.ref_name(task.task.slug), git.ISOLATED_GIT
+            )
         dirty = bool(self._fleet.add_git_state([agent])[0].dirty)
         alive = agent.state not in _ENDED_STATES
         judgement = self._recipe.judge(task, folder, alive=alive)

@@ -14,6 +14,7 @@ from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir, create_run_dir, get_run
 
 _FETCH_ARGS = (
+    "--git-dir=.",  # the run's own repository is bare
     "-c",
     "fetch.unpackLimit=1",
     "fetch",
@@ -28,7 +29,7 @@ _FETCH_ARGS = (
 def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
     """Create a run and return its folder and base commit. Create nothing when the project has no commit."""
     local = fleet.context.local_host
-    repo = git.find_repo(local, root)
+    repo = git.find_repo(local, root, git.SAFE_GIT)
     if repo is None or repo.head is None:
         raise MngrError(
             f"{root} has no commit to start from", "create a first commit: git add -A && git commit -m 'First commit'"
@@ -59,7 +60,7 @@ def is_own_run(local: Host, run: RunDir) -> bool:
     """True unless git tracks the folder of the run. A run's plan says which commands run, and in which sandbox."""
     if os.path.realpath(run.path) != os.path.join(os.path.realpath(run.root), ".mngr", "runs", run.name):
         return False
-    tracked = git.run(local, run.root, "ls-files", "-z", "--", ".mngr")
+    tracked = git.run(local, run.root, "ls-files", "-z", "--", ".mngr", git_command=git.SAFE_GIT)
     names = tracked.out.decode("utf-8", "surrogateescape").split("\0")
     folder = f".mngr/runs/{run.name}"
     return not any(name in (".mngr", ".mngr/runs", folder) or name.startswith(f"{folder}/") for name in names)
@@ -92,18 +93,28 @@ def _claim_name(fleet: Fleet, run: RunDir) -> None:
 
 def _make_repo(local: Host, run: RunDir, repo: Repo) -> None:
     """Create a bare repository with all branches and tags of the user's repository, in one pack."""
-    object_format = git.run_checked(local, repo.root, "rev-parse", "--show-object-format")
+    object_format = git.run_checked(local, repo.root, "rev-parse", "--show-object-format", git_command=git.SAFE_GIT)
     git.run_checked(
-        local, run.path, "init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", run.repo
+        local,
+        run.path,
+        "init",
+        "--quiet",
+        "--bare",
+        f"--object-format={object_format}",
+        "--template=",
+        run.repo,
+        git_command=git.ISOLATED_GIT,
     )
     # Agents must be able to commit when only the project's configuration names an author.
     for key in ("user.name", "user.email"):
-        if value := git.run(local, repo.root, "config", "--local", key).text:
-            git.run_checked(local, run.repo, "config", key, value)
+        if value := git.run(local, repo.root, "config", "--local", key, git_command=git.SAFE_GIT).text:
+            git.run_checked(local, run.repo, "config", key, value, git_command=git.ISOLATED_GIT)
     specs = [f"+{name}/*:{name}/*" for name in ("refs/heads", "refs/tags")]
-    git.run_checked(local, run.repo, *_FETCH_ARGS, repo.root, *specs, f"+HEAD:{run.ref_name('base')}")
+    git.run_checked(
+        local, run.repo, *_FETCH_ARGS, repo.root, *specs, f"+HEAD:{run.ref_name('base')}", git_command=git.GIT
+    )
 
 
 def pin_commit(local: Host, run: RunDir, name: str, commit: str) -> None:
     """Point a ref at a commit, so that `git gc` keeps it."""
-    git.run_checked(local, run.repo, "update-ref", run.ref_name(name), commit)
+    git.run_checked(local, run.repo, "update-ref", run.ref_name(name), commit, git_command=git.ISOLATED_GIT)

@@ -110,7 +110,7 @@ class LocalHost:
     def lock(self, path: str, timeout: float = 60.0) -> Lock:
         return Lock(path, timeout)
 
-    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, git_command: Sequence[str]) -> str:
         return path
 
     def build_attach_argv(self, argv: Sequence[str]) -> list[str]:

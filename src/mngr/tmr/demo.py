@@ -46,14 +46,14 @@ def create_sample_repo(fleet: Fleet, project_dir: str) -> None:
     shutil.copytree(SAMPLE_DIR, project_dir, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_SKIPPED_DIRS))
     os.chmod(os.path.join(project_dir, "bin", "pantry"), 0o755)
     local = fleet.context.local_host
-    git.run_checked(local, project_dir, "init", "--quiet", "--template=", ".")
+    git.run_checked(local, project_dir, "init", "--quiet", "--template=", ".", git_command=git.GIT)
     fleet.set_setting("project.pytest", shlex.join(_build_pytest_command()), "project")
     name, _, email = MNGR_AUTHOR.rstrip(">").partition(" <")
     git_options = [
         word for setting in (*_GIT_SETTINGS, f"user.name={name}", f"user.email={email}") for word in ("-c", setting)
     ]
-    git.run_checked(local, project_dir, *git_options, "add", "--all")
-    git.run_checked(local, project_dir, *git_options, "commit", "--quiet", "--message", "A pantry")
+    git.run_checked(local, project_dir, *git_options, "add", "--all", git_command=git.GIT)
+    git.run_checked(local, project_dir, *git_options, "commit", "--quiet", "--message", "A pantry", git_command=git.GIT)
     trust_project(fleet.context, inspect_trust(fleet.context, project_dir))  # The settings are mngr's own.
 
 

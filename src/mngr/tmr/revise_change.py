@@ -103,7 +103,7 @@ def restore_unanswered(local: Host, run: RunDir) -> dict[str, str]:
                 or (task.outcome != "failed" and fingerprint_claim(task.claim) != fingerprint_claim(before.claim))
             ):
                 continue
-            if before.commit is not None and git.find_commit(local, run.repo, before.commit):
+            if before.commit is not None and git.find_commit(local, run.repo, before.commit, git.ISOLATED_GIT):
                 pin_commit(local, run, slug, before.commit)
             journal.write(RestoredRow(slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
                 reason=before.reason, problem=before.problem, close_reason=before.close_reason,

@@ -55,6 +55,8 @@ def record_flaky_tests(
     flaky = FlakyTestFile(run.root)
     sources: dict[str, str] = {}
     for test in {group[0].test for group in groups if has_mixed_outcomes(group)}:
-        blob = git.run(local, run.repo, "cat-file", "blob", f"{plan.base}:{test.partition('::')[0]}")
+        blob = git.run(
+            local, run.repo, "cat-file", "blob", f"{plan.base}:{test.partition('::')[0]}", git_command=git.ISOLATED_GIT
+        )
         sources[test] = blob.out.decode("utf-8", "replace") if blob.code == 0 else ""
     return flaky.add_runs(groups, sources)

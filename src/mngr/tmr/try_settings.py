@@ -95,7 +95,7 @@ def _find_obstacle(fleet: Fleet, project: DetectedProject, root: str) -> str:
         return "mngr found no Python tests, so there was nothing to try. Write a test, then run: mngr init --force"
     if fleet.context.is_agent_work_dir(root):
         return "mngr did not try these settings, because this is the work dir of an agent"
-    repo = git.find_repo(fleet.context.local_host, root)
+    repo = git.find_repo(fleet.context.local_host, root, git.SAFE_GIT)
     if repo is None:
         command = f"cd {shlex.quote(root)} && git init && git add -A && git commit -m start && mngr init --force"
         return f"mngr did not try these settings, because {root} is not a git repository. Run: {command}"
@@ -107,7 +107,7 @@ def _find_obstacle(fleet: Fleet, project: DetectedProject, root: str) -> str:
 
 def _try_once(fleet: Fleet, project: DetectedProject, root: str) -> _Attempt:
     """Set up a scratch copy of the last commit and collect its tests there."""
-    head = git.run_checked(fleet.context.local_host, root, "rev-parse", "HEAD").strip()
+    head = git.run_checked(fleet.context.local_host, root, "rev-parse", "HEAD", git_command=git.SAFE_GIT).strip()
     program = project.find_value("project.program")
     plan = RunPlan(base=head, pytest=shlex.split(project.find_value("project.pytest") or ""), program=program)
     options = build_room_options(fleet, plan, trusted_commit=head)

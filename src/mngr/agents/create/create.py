@@ -336,7 +336,7 @@ def _reserve(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) ->
     """Claim the name and write the first record."""
     source, repo = plan.source, plan.source.repo
     branch = record.branch if record.branch_is_new and repo is not None else None
-    if branch and repo and git.has_branch(source.host, repo.root, branch):
+    if branch and repo and git.has_branch(source.host, repo.root, branch, git.SAFE_GIT):
         raise transfer.make_branch_taken_error(branch)  # Fail before the record claims the branch as new.
     record_store.reserve_agent(ctx.home, host, record)
 

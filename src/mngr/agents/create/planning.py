@@ -223,21 +223,21 @@ def _choose_branch(host: Host, repo: Repo, spec: AgentSpec) -> StartingPoint:
 
 def _use_existing_branch(host: Host, repo: Repo, branch: str, agent_count: int) -> StartingPoint:
     """Return an existing branch as the branch of the one agent."""
-    if not git.has_branch(host, repo.root, branch):
+    if not git.has_branch(host, repo.root, branch, git.SAFE_GIT):
         raise MngrError(f"there is no branch {branch!r}", f"create it with: --branch :{branch}")
     if agent_count > 1:
         raise UsageError(
             f"--branch {branch} is one branch, but --count {agent_count} needs one branch for each agent",
             f"write --branch {branch}:NEW-*",
         )
-    return StartingPoint(base=git.find_commit(host, repo.root, f"refs/heads/{branch}"), branch=branch)
+    return StartingPoint(base=git.find_commit(host, repo.root, f"refs/heads/{branch}", git.SAFE_GIT), branch=branch)
 
 
 def _choose_new_branch(host: Host, repo: Repo, base: str, branch: str, agent_count: int) -> StartingPoint:
     """Return a new branch from a base, which is what is checked out if `base` is empty."""
     if agent_count > 1 and "*" not in branch:
         raise UsageError(f"--count {agent_count} needs one branch for each agent", f"write --branch {base}:{branch}-*")
-    commit = git.find_commit(host, repo.root, base) if base else repo.head
+    commit = git.find_commit(host, repo.root, base, git.SAFE_GIT) if base else repo.head
     if commit is None:
         raise MngrError(
             f"there is no commit {base!r}", "give a branch, a tag or a commit as BASE; see the branches: git branch -a"
@@ -398,9 +398,14 @@ def find_untrusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord, 
     The name is empty if the agent also has files that are in no commit.
     """
     source = plan.source
-    is_agent_source = source.git_command is not git.GIT or ctx.is_agent_work_dir(source.path)
+    is_agent_source = source.git_command not in (git.GIT, git.SAFE_GIT) or ctx.is_agent_work_dir(source.path)
     if project_dir is not None and record.base is not None and not is_agent_source:
         host = ctx.local_host if plan.spec.settings_root is not None else source.host
-        if git.run(host, project_dir, "merge-base", "--is-ancestor", record.base, "HEAD").code == 0:
+        if (
+            git.run(
+                host, project_dir, "merge-base", "--is-ancestor", record.base, "HEAD", git_command=git.SAFE_GIT
+            ).code
+            == 0
+        ):
             return None
     return "" if plan.copies_dirty_files else record.base or ""

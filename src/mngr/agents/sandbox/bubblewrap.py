@@ -127,7 +127,14 @@ def _make_private_home(host: Host, directory: str) -> None:
         value = host.run(["git", "config", "--global", key])
         if value.code == 0:
             git.run_checked(
-                host, agent_home, "config", "--file", os.path.join(agent_home, ".gitconfig"), key, value.text
+                host,
+                agent_home,
+                "config",
+                "--file",
+                os.path.join(agent_home, ".gitconfig"),
+                key,
+                value.text,
+                git_command=git.ISOLATED_GIT,
             )
 
 

@@ -318,7 +318,9 @@ def _set_up(job: _RestoreJob, record: AgentRecord) -> None:
     root = None if record.source is None else get_project_dir(record.source)
     if root is not None and os.path.isdir(root):
         settings = job.ctx.load_project_settings(root)
-        project_setup.copy_carried_files(job.ctx.local_host, root, host, record, settings, replace=False)
+        project_setup.copy_carried_files(
+            job.ctx.local_host, root, host, record, settings, replace=False, git_command=git.SAFE_GIT
+        )
         project_setup.run_or_reuse_setup(host, record, settings, lambda: "", project=root)
     # The settings in the work dir come from the agent, so mngr does not run their set-up on this machine.
     elif not host.is_local:

@@ -8,8 +8,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync import files, quarantine, transfer_limits
-from mngr.agents.workdir.source import require_own_directory
-from mngr.base import paths
+from mngr.base import agent_directories, paths
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
@@ -45,8 +44,8 @@ def pull_agent(ctx: Context, name: str, *, merge: bool = False, into: PullTarget
     host, record = find.get_agent(ctx, name)
     if into is not None:
         return _pull_to_target(ctx, host, record, into)
-    require_own_directory(ctx)
-    repo = git.find_repo(ctx.local_host, ctx.cwd)
+    agent_directories.refuse_agents_directory(ctx.cwd)
+    repo = git.find_repo(ctx.local_host, ctx.cwd, git.SAFE_GIT)
     commit, new_commits, merged = None, 0, False
     if record.base is not None and record.branch is not None and record.transfer != "copy":
         if repo is None:
@@ -80,8 +79,8 @@ def _pull_to_target(ctx: Context, host: Host, record: AgentRecord, target: PullT
             )
         repo = git.Repo(root=target.repo, common_dir=target.repo, head=record.base, branch=None)
         commit = _fetch_checked_commit(ctx, host, repo, record.replace(branch=target.branch or record.branch))
-        git.run_checked(ctx.local_host, repo.root, "update-ref", target.ref, commit)
-        new_commits = git.count_commits(ctx.local_host, repo.root, [commit, f"^{record.base}"])
+        git.run_checked(ctx.local_host, repo.root, "update-ref", target.ref, commit, git_command=git.ISOLATED_GIT)
+        new_commits = git.count_commits(ctx.local_host, repo.root, [commit, f"^{record.base}"], git.ISOLATED_GIT)
     count = _receive_outputs(ctx, host, record, target.outputs_dir)
     record_store.add_event(host, record.id, "pulled", commit=commit, commits=new_commits, outputs=count)
     return PullResult(
@@ -97,23 +96,23 @@ def _pull_commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> 
     source = _find_shared_repo(local, record) if host.is_local and record.transfer in ("worktree", "none") else None
     if source is not None and os.path.realpath(source.common_dir) == os.path.realpath(repo.common_dir):
         # In a shared repository the commits are here already.
-        commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}")
+        commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}", git.SAFE_GIT)
         if commit is None:
             raise MngrError(
                 f"the branch {record.branch!r} no longer exists",
                 f"list the branches: mngr exec {record.name} -- git branch",
             )
-        return commit, git.count_commits(local, repo.root, [commit, f"^{repo.head or record.base}"])
+        return commit, git.count_commits(local, repo.root, [commit, f"^{repo.head or record.base}"], git.SAFE_GIT)
     commit = _fetch_checked_commit(ctx, host, repo, record)
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
-        old_commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}")
+        old_commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}", git.SAFE_GIT)
         if old_commit is not None and not host.is_local and not record_store.is_agent_branch(ctx.home, record):
             raise MngrError(
                 f"{host.name} reports that {record.name} is on your branch {record.branch!r}, but mngr did not give it that branch",
                 f"look at the commits without changing your branch: git fetch mngr::{record.name} {record.branch}",
             )
         _fast_forward(local, repo, record, old_commit, commit)
-    return commit, git.count_commits(local, repo.root, [commit, f"^{old_commit or record.base}"])
+    return commit, git.count_commits(local, repo.root, [commit, f"^{old_commit or record.base}"], git.SAFE_GIT)
 
 
 def _fetch_checked_commit(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> str:
@@ -152,7 +151,10 @@ def _fast_forward(local: Host, repo: Repo, record: AgentRecord, old_commit: str 
     assert branch is not None
     if old_commit == commit:
         return
-    if old_commit is not None and git.run(local, repo.root, "merge-base", "--is-ancestor", old_commit, commit).code:
+    if (
+        old_commit is not None
+        and git.run(local, repo.root, "merge-base", "--is-ancestor", old_commit, commit, git_command=git.SAFE_GIT).code
+    ):
         raise MngrError(
             f"your branch {branch!r} has commits that the agent's branch does not have",
             f"rename your branch: git branch -m {branch} NEW; or give your commits to the agent: git switch {branch} && mngr push {record.name}",
@@ -160,20 +162,32 @@ def _fast_forward(local: Host, repo: Repo, record: AgentRecord, old_commit: str 
     worktree = _find_checkout(local, repo, branch)
     if worktree is None:
         git.run_checked(
-            local, repo.root, "update-ref", "-m", "mngr pull", f"refs/heads/{branch}", commit, old_commit or ""
+            local,
+            repo.root,
+            "update-ref",
+            "-m",
+            "mngr pull",
+            f"refs/heads/{branch}",
+            commit,
+            old_commit or "",
+            git_command=git.GIT,
         )
         return
-    if git.list_dirty_files(local, worktree):
+    if git.list_dirty_files(local, worktree, git.GIT):
         raise MngrError(
             f"the branch {branch!r} is checked out at {worktree} and has uncommitted changes there",
             f"commit or stash them first: git -C {worktree} stash",
         )
-    git.run_checked(local, worktree, "-c", "core.hooksPath=/dev/null", "merge", "--quiet", "--ff-only", commit)
+    git.run_checked(
+        local, worktree, "-c", "core.hooksPath=/dev/null", "merge", "--quiet", "--ff-only", commit, git_command=git.GIT
+    )
 
 
 def _find_checkout(local: Host, repo: Repo, branch: str) -> str | None:
     """Return the worktree that has the branch checked out, or None."""
-    rows = git.run_checked(local, repo.root, "worktree", "list", "--porcelain", "-z").split("\0\0")
+    rows = git.run_checked(local, repo.root, "worktree", "list", "--porcelain", "-z", git_command=git.SAFE_GIT).split(
+        "\0\0"
+    )
     for row in rows:
         lines = row.split("\0")
         if f"branch refs/heads/{branch}" in lines:
@@ -188,7 +202,7 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
         raise MngrError(
             "--merge needs a branch, but HEAD is detached", "check out the branch to merge into: git switch BRANCH"
         )
-    if git.run(local, repo.root, "merge-base", "--is-ancestor", commit, "HEAD").code == 0:
+    if git.run(local, repo.root, "merge-base", "--is-ancestor", commit, "HEAD", git_command=git.SAFE_GIT).code == 0:
         return False
     result = git.run(
         local,
@@ -199,10 +213,13 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
         "-m",
         f"Merge {record.branch} of {record.name}",
         commit,
+        git_command=git.GIT,
     )
     if result.code:
-        conflicts = git.run(local, repo.root, "diff", "--name-only", "--diff-filter=U").text.split("\n")
-        git.run(local, repo.root, "merge", "--abort")
+        conflicts = git.run(local, repo.root, "diff", "--name-only", "--diff-filter=U", git_command=git.GIT).text.split(
+            "\n"
+        )
+        git.run(local, repo.root, "merge", "--abort", git_command=git.GIT)
         if any(conflicts):
             raise MngrError(
                 f"merging {record.branch} conflicts in {', '.join(conflicts[:3])}; mngr undid the merge",

@@ -8,7 +8,7 @@ from mngr.agents.inspect.diff import make_missing_work_dir_error
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync.quarantine import check_connection
-from mngr.agents.workdir.source import require_own_directory
+from mngr.base import agent_directories
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Struct
 from mngr.base.shell import ProcessResult
@@ -40,8 +40,8 @@ def push_branch(ctx: Context, name: str, *, stash: bool = False) -> PushResult:
             f"{record.name} does not have its own repository, because it was created with --transfer {record.transfer}",
             f"copy files instead: mngr push SRC {record.name}:PATH",
         )
-    require_own_directory(ctx)
-    repo = git.find_repo(ctx.local_host, ctx.cwd)
+    agent_directories.refuse_agents_directory(ctx.cwd)
+    repo = git.find_repo(ctx.local_host, ctx.cwd, git.SAFE_GIT)
     if repo is None or repo.head is None:
         raise MngrError(
             f"{ctx.cwd} is not in a git repository with commits, so there is nothing to push",

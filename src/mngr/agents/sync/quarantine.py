@@ -236,6 +236,7 @@ def _import_objects(local: Host, repo: Repo, quarantine_dir: str, pack: str) -> 
             git.run_checked(
                 local,
                 repo.root,
+                f"--git-dir={repo.common_dir}",
                 "-c",
                 "core.hooksPath=/dev/null",
                 "fetch",
@@ -244,6 +245,7 @@ def _import_objects(local: Host, repo: Repo, quarantine_dir: str, pack: str) -> 
                 "--",
                 quarantine_dir,
                 _INCOMING_REF,
+                git_command=git.GIT,
             )
         elif count < _MIN_PACK_OBJECTS:
             unpack = [*git.SAFE_GIT, f"--git-dir={repo.common_dir}", "unpack-objects", "-q"]

@@ -125,7 +125,7 @@ def _copy_source_here(
         path=cached_repo,
         repo=local_repo,
         is_bare=True,
-        git_command=git.GIT,
+        git_command=git.SAFE_GIT,
         origin=source,
         index_tree=index_tree,
     )

@@ -37,7 +37,9 @@ def discard_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
         else:
             remove_work_dir(host, record.replace(branch_is_new=False), undo=True)
         for branch, oid in restored_branches or ():  # The saved directory still has these branches.
-            git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
+            git.run(
+                host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid, git_command=git.SAFE_GIT
+            )
     host.run(["sh", "-c", REMOVE_TREE, "rm", host.home.agent_dir(record.id)])
     record_store.release_name_everywhere(ctx.home, host, record.name, record.id)
     record_store.forget_branch(ctx.home, record)

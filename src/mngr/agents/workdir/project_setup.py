@@ -75,7 +75,7 @@ def copy_carried_files(
     settings: Settings,
     *,
     replace: bool = True,
-    git_command: tuple[str, ...] = git.GIT,
+    git_command: tuple[str, ...],
 ) -> None:
     """Copy the carried files to the agent. Without `replace`, copy only those that it does not have."""
     patterns = settings.get("project.carry") or []

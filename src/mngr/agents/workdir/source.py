@@ -6,7 +6,7 @@ import os
 
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
-from mngr.base import names_and_addresses, paths, shell
+from mngr.base import agent_directories, names_and_addresses, paths, shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.lock import Lock
 from mngr.base.model import TRANSFER_MODES, Struct
@@ -36,7 +36,7 @@ class ProjectSource(Struct):
     transfers: tuple[str, ...] = TRANSFER_MODES  # the transfer modes that this source allows
     is_bare: bool = False  # a clone of a remote repository or a run's own repository, without files
     project_dir: str | None = None  # the project around a bare repository, for settings and carried files
-    git_command: tuple[str, ...] = git.GIT  # guarded if the repository belongs to an agent
+    git_command: tuple[str, ...] = git.GIT  # for its work tree; guarded if the repository belongs to an agent
     host_copy: Repo | None = None  # a copy of the repository on the agent's host, if that is another host
     object_format: str | None = None  # sha1 or sha256, if known
     origin: ProjectSource | None = None  # the source on another host or in a sandbox, of which this is a copy
@@ -139,7 +139,7 @@ def _get_bare_source(host: Host, path: str) -> ProjectSource:
     project_dir = paths.find_project_root(os.path.dirname(path))
     return ProjectSource(
         host=host, path=path, repo=repo, durable_path=path, project=os.path.basename(project_dir or path), transfers=("mirror",),
-        is_bare=True, project_dir=project_dir,
+        is_bare=True, project_dir=project_dir, git_command=git.SAFE_GIT,
     )  # fmt: skip
 
 
@@ -168,34 +168,12 @@ def get_project_dir(source: str) -> str:
 
 def _get_local_source(ctx: Context, path: str) -> ProjectSource:
     """Return the source for a directory of this machine, which can be inside the work dir of a sandboxed agent."""
-    record = _find_sandboxed_agent(ctx, path)
-    return _get_agent_source(ctx.local_host, record) if record else _get_directory_source(ctx.local_host, path)
-
-
-def require_own_directory(ctx: Context) -> None:
-    """Raise MngrError in the work dir of a sandboxed agent, where git would obey the agent's settings."""
-    record = _find_sandboxed_agent(ctx, ctx.cwd)
-    if record is not None:
-        raise MngrError(
-            f"{ctx.cwd} belongs to the sandboxed agent {record.name}, and git would run the agent's programs here",
-            "run the command in your own project: cd PROJECT",
-        )
-
-
-def _find_sandboxed_agent(ctx: Context, path: str) -> AgentRecord | None:
-    """Return the sandboxed agent whose work dir contains a directory."""
-    if not ctx.is_agent_work_dir(path):
-        return None
-    relative_path = os.path.relpath(os.path.realpath(path), os.path.realpath(ctx.home.work_dirs))
-    work_dir = os.path.join(ctx.home.work_dirs, relative_path.split(os.sep)[0])
-    for agent_id in os.listdir(ctx.home.agents):
-        try:
-            record = record_store.get_record(ctx.local_host, agent_id)
-        except MngrError:
-            continue
-        if record.sandbox and record.work_dir == work_dir:
-            return record
-    return None
+    agent = agent_directories.find_sandboxed_agent(path)
+    if agent is None:
+        return _get_directory_source(ctx.local_host, path)
+    if not agent.owns_work_dir or agent.home != os.path.realpath(ctx.home.root):
+        raise agent_directories.make_refusal_error(path, agent)
+    return _get_agent_source(ctx.local_host, record_store.get_record(ctx.local_host, agent.id))
 
 
 def _get_agent_source(host: Host, record: AgentRecord) -> ProjectSource:
@@ -226,7 +204,9 @@ def _get_remote_source(ctx: Context, url: str) -> ProjectSource:
     os.makedirs(os.path.dirname(clone_dir), exist_ok=True)
     with Lock(clone_dir + ".lock", timeout=600):
         if os.path.isdir(clone_dir):
-            result = git.run(host, clone_dir, "fetch", "--quiet", "--prune", "origin")
+            result = git.run(
+                host, clone_dir, "--git-dir=.", "fetch", "--quiet", "--prune", "origin", git_command=git.GIT
+            )
             os.utime(clone_dir)  # gc deletes clones by the time of their last use.
         else:
             host.run(["rm", "-rf", "--", clone_dir + ".new"])
@@ -238,12 +218,12 @@ def _get_remote_source(ctx: Context, url: str) -> ProjectSource:
             shell.redact_password(f"--from: cannot fetch {url}: {git.describe_failure(result)}"),
             "check the URL and your access to it: git ls-remote URL",
         )
-    head = git.run(host, clone_dir, "rev-parse", "--verify", "HEAD")
+    head = git.run(host, clone_dir, "rev-parse", "--verify", "HEAD", git_command=git.SAFE_GIT)
     if head.code:
         raise MngrError(
             f"--from: the default branch of {url} has no commits", "choose a branch that has commits: --branch BASE:NEW"
         )
-    branch = git.run(host, clone_dir, "symbolic-ref", "--short", "HEAD").text or None
+    branch = git.run(host, clone_dir, "symbolic-ref", "--short", "HEAD", git_command=git.SAFE_GIT).text or None
     repo = git.Repo(root=clone_dir, common_dir=clone_dir, head=head.text, branch=branch)
     project = url.rstrip("/").replace(":", "/").rpartition("/")[2].removesuffix(".git")
     return ProjectSource(
@@ -254,4 +234,5 @@ def _get_remote_source(ctx: Context, url: str) -> ProjectSource:
         project=project or "root",
         transfers=("mirror",),
         is_bare=True,
+        git_command=git.SAFE_GIT,
     )

@@ -31,10 +31,10 @@ def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
     else:
         words = [record.work_dir, record.branch]
     with host.lock(os.path.join(repo.common_dir, "mngr.base.lock")):
-        result = git.run(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words)
+        result = git.run(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words, git_command=git.GIT)
     if result.code:
         raise _make_branch_error(record, result.error_line)
-    git.run_checked(host, record.work_dir, "reset", "--quiet", "--hard", "--no-recurse-submodules")
+    git.run_checked(host, record.work_dir, "reset", "--quiet", "--hard", "--no-recurse-submodules", git_command=git.GIT)
 
 
 def make_branch_taken_error(branch: str) -> BranchTaken:
@@ -170,11 +170,13 @@ def copy_dirty_files(host: Host, source: ProjectSource, record: AgentRecord, row
     _check_paths_are_inside(host, work_dir, replaced)
     remove_files(host, work_dir, replaced)
     copy_files(origin.host, origin.root_dir, existing, host, work_dir)
-    git.run_checked(host, work_dir, "read-tree", tree)
-    git_command = git.GIT if source.origin is None else git.ISOLATED_GIT  # The user's filters read no file of an agent.
+    git.run_checked(host, work_dir, "read-tree", tree, git_command=git.SAFE_GIT)
+    git_command = (
+        git.SAFE_GIT if source.origin is None else git.ISOLATED_GIT
+    )  # The user's filters read no file of an agent.
     git.run(host, work_dir, "update-index", "-q", "--refresh", git_command=git_command)
     if record.transfer == "mirror":
-        git.run_checked(host, work_dir, "update-ref", "-d", "refs/mngr/index")
+        git.run_checked(host, work_dir, "update-ref", "-d", "refs/mngr/index", git_command=git.SAFE_GIT)
 
 
 def _select_topmost(paths: list[str]) -> list[str]:
@@ -215,10 +217,21 @@ def _send_tree(host: Host, source: ProjectSource, work_dir: str, tree: str) -> N
     spec = f"+{tree}:refs/mngr/index"
     if is_same_machine(source.host, host):
         flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-        git.run_checked(host, work_dir, "-c", "protocol.version=2", "fetch", *flags, "--", source.root_dir, spec)
+        git.run_checked(
+            host,
+            work_dir,
+            "-c",
+            "protocol.version=2",
+            "fetch",
+            *flags,
+            "--",
+            source.root_dir,
+            spec,
+            git_command=git.allow_protocol(git.SAFE_GIT, "file"),
+        )
         return
     flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-signed")
-    remote = git.build_remote_args(host, work_dir, "receive-pack")
+    remote = git.build_remote_args(host, work_dir, "receive-pack", git.SAFE_GIT)
     git_command = git.allow_protocol(source.git_command, "file" if host.is_local else "ext")
     git.run_checked(source.host, source.root_dir, "push", *flags, *remote, spec, git_command=git_command)
 
@@ -289,12 +302,12 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
     _remove_tree(host, record.work_dir)
     if record.transfer != "worktree" or not record.source:
         return 0
-    repo = git.find_repo(host, record.source)
+    repo = git.find_repo(host, record.source, git.SAFE_GIT)
     if repo is None:
         return 0
     with host.lock(os.path.join(repo.common_dir, "mngr.base.lock")):
         # Remove only this worktree's entry: `worktree prune` would also forget worktrees on a disk that is not mounted.
-        git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
+        git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir, git_command=git.GIT)
         if not record.branch_is_new or not record.branch:
             return 0
         initial_commit = record.base if undo else None
@@ -305,10 +318,10 @@ def delete_unused_branch(host: Host, repo: Repo, branch: str, *, initial_commit:
     """Delete a branch that has no unique commits or is at `initial_commit`. Return how many commits kept it."""
     is_unmoved = False
     if initial_commit is not None:
-        is_unmoved = git.find_commit(host, repo.root, f"refs/heads/{branch}") == initial_commit
-    unique_commits = 0 if is_unmoved else git.count_unique_commits(host, repo.root, branch)
+        is_unmoved = git.find_commit(host, repo.root, f"refs/heads/{branch}", git.SAFE_GIT) == initial_commit
+    unique_commits = 0 if is_unmoved else git.count_unique_commits(host, repo.root, branch, git.SAFE_GIT)
     if unique_commits == 0:
-        git.run(host, repo.root, "branch", "--quiet", "-D", "--", branch)
+        git.run(host, repo.root, "branch", "--quiet", "-D", "--", branch, git_command=git.GIT)
     return unique_commits
 
 

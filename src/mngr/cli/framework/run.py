@@ -6,9 +6,10 @@ import os
 import sys
 
 from mngr.agents.context import Context
-from mngr.base import shell
+from mngr.base import agent_directories, shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework.cli_invocation import Cli
+from mngr.cli.framework.command_table import COMMANDS_FOR_ANY_DIRECTORY
 from mngr.cli.framework.parse import Args, parse_words
 
 TYPE_CHECKING = False
@@ -35,6 +36,8 @@ def execute_command(cli: Cli, module: ModuleType) -> int:
         shell.tracer = cli.print_message
     if cli.format not in command.formats:
         _check_format(cli.format)
+    if cli.name not in COMMANDS_FOR_ANY_DIRECTORY:
+        agent_directories.refuse_agents_directory(cli.context.cwd)
     try:
         return int(module.run(cli, args) or 0)
     finally:

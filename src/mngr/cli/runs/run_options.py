@@ -354,10 +354,8 @@ def format_summary(state: RunState) -> str:
 
 def get_project_root(cli: Cli) -> str:
     """Return the root of the current project; raise MngrError if there is none."""
-    from mngr.agents.workdir.source import require_own_directory
     from mngr.base.paths import find_project_root
 
-    require_own_directory(cli.context)
     root = find_project_root(cli.context.cwd)
     if root is None:
         raise MngrError(

@@ -8,6 +8,7 @@ import re
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.model import Struct
+from mngr.host import git
 from mngr.providers.docker import snapshots
 from mngr.providers.docker.docker_cli import parse_error
 
@@ -125,8 +126,7 @@ def _build_tag(text: bytes, args: dict[str, str], files: list[tuple[str, bytes]]
 
 def _list_context_files(directory: str) -> list[tuple[str, bytes]]:
     """Return (name with mode, contents) of the files beside a Dockerfile, without the files that git ignores."""
-    argv = ["git", "-C", directory, "ls-files", "-co", "--exclude-standard", "-z"]
-    listed = shell.run(argv, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"})
+    listed = shell.run([*git.SAFE_GIT, "-C", directory, "ls-files", "-co", "--exclude-standard", "-z"])
     if listed.code == 0:
         names = sorted(set(listed.out.decode("utf-8", "surrogateescape").split("\0")) - {""})
     else:

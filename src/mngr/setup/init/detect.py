@@ -105,7 +105,17 @@ def _describe_setups(setups: list[SetupCommand]) -> list[DetectedSetting]:
 
 def _detect_carried_files(host: Host, root: str) -> list[str]:
     """Return patterns for the ignored files that a copy of the project needs."""
-    result = git.run(host, root, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    result = git.run(
+        host,
+        root,
+        "ls-files",
+        "--others",
+        "--ignored",
+        "--exclude-standard",
+        "--directory",
+        "-z",
+        git_command=git.SAFE_GIT,
+    )
     if result.code != 0:
         return []
     names = result.out.decode("utf-8", "replace").split("\0")

@@ -154,7 +154,7 @@ def _build_pip_setup(
     missing = _list_missing(files, tests, adjustments, chosen)
     words += [missing_package.package for missing_package in missing]
     steps = [f"{_choose_python(host, files)} -m venv .venv"]
-    if git.run(host, files.root, "check-ignore", "-q", ".venv/pyvenv.cfg").code:
+    if git.run(host, files.root, "check-ignore", "-q", ".venv/pyvenv.cfg", git_command=git.SAFE_GIT).code:
         steps.append("echo '*' >.venv/.gitignore")  # Otherwise git would list every file of the environment.
     if "--group" in words:
         steps.append(f".venv/bin/pip install {join([_GROUPS_NEED])}")

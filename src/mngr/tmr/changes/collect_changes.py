@@ -129,7 +129,7 @@ def collect_changes(
 
     `default_kind` is the agent kind of tasks for which the journal names no other. Every call returns the same for the same state. Raises MngrError when the run has no base.
     """
-    base = git.find_commit(local, run.repo, run.ref_name("base"))
+    base = git.find_commit(local, run.repo, run.ref_name("base"), git.ISOLATED_GIT)
     if base is None:
         raise MngrError(
             f"the repository of the run {run.name} does not contain its base commit", "start a new run: mngr tmr run"
@@ -183,7 +183,9 @@ def _make_unreadable_finding(error: MngrError) -> Finding:
 def pin_changes(local: Host, run: RunDir, changes: Sequence[Change]) -> None:
     """Create refs to the commits of changes, so that `git gc` keeps them."""
     rows = "".join(f"update {run.ref_name(f'change-{change.key[:40]}')} {change.commit}\n" for change in changes)
-    git.run_checked(local, run.repo, *GIT_SAFE_ARGS, "update-ref", "--stdin", stdin=rows.encode())
+    git.run_checked(
+        local, run.repo, *GIT_SAFE_ARGS, "update-ref", "--stdin", stdin=rows.encode(), git_command=git.ISOLATED_GIT
+    )
 
 
 # Select the tasks that are ready

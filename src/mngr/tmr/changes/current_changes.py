@@ -33,7 +33,7 @@ def gather_changes(local: Host, run: RunDir) -> GatheredChanges:
     plan = load_plan(run)
     state = replay_rows(read_journal(run.journal))
     changes, excluded = collect_changes(local, run, state, plan.agent)
-    base = str(git.find_commit(local, run.repo, run.ref_name("base")))
+    base = str(git.find_commit(local, run.repo, run.ref_name("base"), git.ISOLATED_GIT))
     changes = deduplicate_changes(local, run.repo, base, changes)
     pin_changes(local, run, changes)
     record = ChangesRecord(

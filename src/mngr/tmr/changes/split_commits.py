@@ -102,7 +102,11 @@ def _read_history(local: Host, repo: str, commits: Sequence[str], start: str) ->
         "--max-count=50000", f"--format={_FIELDS}", "--stdin",
     )  # fmt: skip
     request = "".join([*(f"{name}\n" for name in commits), f"^{start}\n"]).encode()
-    fields = git.run_checked(local, repo, *GIT_SAFE_ARGS, *args, stdin=request).split("\0") if commits else []
+    fields = (
+        git.run_checked(local, repo, *GIT_SAFE_ARGS, *args, stdin=request, git_command=git.ISOLATED_GIT).split("\0")
+        if commits
+        else []
+    )
     history: dict[str, tuple[str, UnitCommit]] = {}
     for position in range(0, len(fields) - 6, 7):
         names, tree, name, mail, authored, committed, message = fields[position : position + 7]

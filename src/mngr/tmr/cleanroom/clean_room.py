@@ -131,7 +131,9 @@ class CleanRoom:
     def switch_commit(self, commit: str, repo: str) -> None:
         """Replace the files of the commit that was set up by those of the commit under test. Set-up's files stay."""
         local = self._fleet.context.local_host
-        commit, tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{commit}}", f"{commit}^{{tree}}").split()
+        commit, tree = git.run_checked(
+            local, repo, "rev-parse", f"{commit}^{{commit}}", f"{commit}^{{tree}}", git_command=git.SAFE_GIT
+        ).split()
         self._fleet.send_commit(self.name, repo, commit)
         job = CleanRoomJob(commit=commit, keep=self._kept_patterns, lfs_store=self.lfs_store, protected=self._protected)
         self._run_program(job)

@@ -20,13 +20,16 @@ def add_fix(local: Host, run: RunDir, base: str, fix: TaskState) -> str | None:
     if fix.base == base:
         pin_commit(local, run, f"base-{fix.task.slug}", fix.commit)
         return fix.commit
-    merged = git.run(local, run.repo, "merge-tree", "--write-tree", base, fix.commit)
+    merged = git.run(local, run.repo, "merge-tree", "--write-tree", base, fix.commit, git_command=git.ISOLATED_GIT)
     if merged.code:
         return None
     tree = merged.text.split("\n")[0]
-    committed_at = git.run_checked(local, run.repo, "show", "--no-patch", "--format=%ct", fix.commit)
+    committed_at = git.run_checked(
+        local, run.repo, "show", "--no-patch", "--format=%ct", fix.commit, git_command=git.ISOLATED_GIT
+    )
     args = ["commit-tree", tree, "-p", base, "-m", f"{fix.task.title}\n\nMngr-Task: {fix.task.slug}"]
-    dated_git = ["env", f"GIT_AUTHOR_DATE={committed_at} +0000", f"GIT_COMMITTER_DATE={committed_at} +0000", "git"]
+    dates = (f"{name}={committed_at} +0000" for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"))
+    dated_git = git.add_variables(git.ISOLATED_GIT, *dates)
     commit = git.run_checked(local, run.repo, *AUTHOR_ARGS, *args, git_command=dated_git)
     pin_commit(local, run, f"base-{fix.task.slug}", commit)
     return commit

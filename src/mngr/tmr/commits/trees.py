@@ -90,7 +90,13 @@ def list_trees(local: Host, repo: str, names: Sequence[str]) -> list[str | None]
         return []
     request = "".join(f"{name}^{{tree}}\n" for name in names).encode()
     output = git.run_checked(
-        local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=request
+        local,
+        repo,
+        *GIT_SAFE_ARGS,
+        "cat-file",
+        "--batch-check=%(objectname) %(objecttype)",
+        stdin=request,
+        git_command=git.SAFE_GIT,
     )
     rows = [line.split(" ") for line in output.split("\n")]
     return [row[0] if row[1:] == ["tree"] else None for row in rows]
@@ -102,7 +108,7 @@ def diff_trees(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> list
         return []
     request = "".join(f"{old} {new}\n" for old, new in pairs).encode()
     args = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request)
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request, git_command=git.SAFE_GIT)
     if result.code:
         raise MngrError(f"git diff-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
     data = result.out.decode("utf-8", "surrogateescape")
@@ -143,7 +149,13 @@ def read_sizes(local: Host, repo: str, names: Iterable[str]) -> dict[str, int]:
         return {}
     request = "".join(f"{name}\n" for name in wanted).encode()
     output = git.run_checked(
-        local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=request
+        local,
+        repo,
+        *GIT_SAFE_ARGS,
+        "cat-file",
+        "--batch-check=%(objectname) %(objectsize)",
+        stdin=request,
+        git_command=git.SAFE_GIT,
     )
     rows = (line.split(" ") for line in output.split("\n"))
     return {row[0]: int(row[1]) for row in rows if row[-1].isdigit()}
@@ -154,7 +166,11 @@ def read_blobs(local: Host, repo: str, names: Iterable[str], max_bytes: int) -> 
     sizes = read_sizes(local, repo, names)
     small = [name for name, size in sizes.items() if size <= max_bytes]
     request = "".join(f"{name}\n" for name in small).encode()
-    data = git.run(local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch", stdin=request).out if small else b""
+    data = (
+        git.run(local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch", stdin=request, git_command=git.SAFE_GIT).out
+        if small
+        else b""
+    )
     contents: dict[str, bytes] = {}
     position = 0
     for name in small:
@@ -166,7 +182,9 @@ def read_blobs(local: Host, repo: str, names: Iterable[str], max_bytes: int) -> 
 
 def read_files(local: Host, repo: str, commit: str, paths: Iterable[str], max_bytes: int) -> dict[str, bytes]:
     """Return the files of a commit at or below some paths, of at most `max_bytes` each."""
-    output = git.run_checked(local, repo, *GIT_SAFE_ARGS, "ls-tree", "-r", "-z", commit, "--", *sorted(set(paths)))
+    output = git.run_checked(
+        local, repo, *GIT_SAFE_ARGS, "ls-tree", "-r", "-z", commit, "--", *sorted(set(paths)), git_command=git.SAFE_GIT
+    )
     rows = [row.split("\t", 1) for row in output.split("\0") if "\t" in row]
     blobs = {path: details.split(" ")[2] for details, path in rows if details.startswith("100")}
     contents = read_blobs(local, repo, blobs.values(), max_bytes)
@@ -179,7 +197,7 @@ def merge_pairs(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> lis
         return []
     request = "".join(f"{first} {second}\n" for first, second in pairs).encode()
     args = ("merge-tree", "--write-tree", "--stdin", "-z", "--name-only", "--no-messages")
-    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request)
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request, git_command=git.ISOLATED_GIT)
     if result.code:
         raise MngrError(f"git merge-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
     fields = iter(result.out.decode("utf-8", "surrogateescape").split("\0"))
@@ -215,6 +233,7 @@ def write_commits(local: Host, repo: str, specs: Sequence[CommitSpec]) -> list[s
         "--force",
         "--date-format=raw",
         stdin=bytes(script),
+        git_command=git.ISOLATED_GIT,
     )
     if result.code:
         raise MngrError(f"git fast-import failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))

@@ -24,6 +24,7 @@ from mngr.tmr.commits.trees import (
     write_commits,
 )
 
+_OWN_REPO = ("--git-dir=.",)  # the run's own repository is bare
 _FETCH_ARGS = (
     "fetch",
     "--quiet",
@@ -55,25 +56,32 @@ def find_user_commits(
     Raises MngrError when mngr must not move the branch any more.
     """
     name = get_branch_name(run)
-    tip = git.find_commit(local, run.root, f"refs/heads/{name}")
+    tip = git.find_commit(local, run.root, f"refs/heads/{name}", git.SAFE_GIT)
     if tip is None:
         return None
     if tip == last_delivered:
         return UserCommits(tip=tip, commits=list(known_commits)) if known_commits else None
     hint = f"rename your branch, and integrate again: git branch -m {name} NAME"
-    if last_delivered is None or git.run(local, run.root, "merge-base", "--is-ancestor", last_delivered, tip).code:
+    if (
+        last_delivered is None
+        or git.run(local, run.root, "merge-base", "--is-ancestor", last_delivered, tip, git_command=git.SAFE_GIT).code
+    ):
         raise MngrError(f"the branch {name} is not the one that mngr created", hint)
-    if git.run_checked(local, run.root, "rev-list", "--merges", f"{last_delivered}..{tip}"):
+    if git.run_checked(local, run.root, "rev-list", "--merges", f"{last_delivered}..{tip}", git_command=git.SAFE_GIT):
         raise MngrError(f"the branch {name} has merge commits that you made", hint)
     git.run_checked(
         local,
         run.repo,
+        *_OWN_REPO,
         *GIT_SAFE_ARGS,
         *_FETCH_ARGS,
         run.root,
         f"+refs/heads/{name}:{run.ref_name('theirs')}",
+        git_command=git.GIT,
     )
-    rows = git.run_checked(local, run.repo, "rev-list", "--reverse", f"{last_delivered}..{tip}").split("\n")
+    rows = git.run_checked(
+        local, run.repo, "rev-list", "--reverse", f"{last_delivered}..{tip}", git_command=git.ISOLATED_GIT
+    ).split("\n")
     return UserCommits(tip=tip, commits=[*known_commits, *rows])
 
 
@@ -81,7 +89,7 @@ def replay_commits(local: Host, repo: str, head: str, commits: Iterable[str]) ->
     """Apply commits of people on top of a head, and return the new commits; raise MngrError on a conflict."""
     replayed: list[str] = []
     for commit in commits:
-        parent = git.run_checked(local, repo, "rev-parse", f"{commit}^")
+        parent = git.run_checked(local, repo, "rev-parse", f"{commit}^", git_command=git.ISOLATED_GIT)
         if parent == head:
             head = commit
             replayed.append(commit)
@@ -100,6 +108,7 @@ def replay_commits(local: Host, repo: str, head: str, commits: Iterable[str]) ->
             "--format=%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B",
             "--date=raw",
             commit,
+            git_command=git.ISOLATED_GIT,
         )
         name, mail, date, committer_name, committer_mail, committer_date, message = details.split("\0")
         spec = CommitSpec(
@@ -120,7 +129,12 @@ def get_published_branch(
     """
     tip = user_commits.tip if user_commits is not None else str(last_integration.delivered)
     pushed = last_integration.pushed
-    if pushed is None or not git.run(local, run.repo, "merge-base", "--is-ancestor", pushed.commit, tip).code:
+    if (
+        pushed is None
+        or not git.run(
+            local, run.repo, "merge-base", "--is-ancestor", pushed.commit, tip, git_command=git.ISOLATED_GIT
+        ).code
+    ):
         return PushedBranch(commit=tip, commits=last_integration.commits)
     if user_commits is not None:
         raise MngrError(
@@ -133,11 +147,14 @@ def get_published_branch(
 def check_remote(local: Host, run: RunDir, remote: str = "origin") -> None:
     """Raise MngrError when the remote branch has commits that neither mngr nor the local user made."""
     name = get_branch_name(run)
-    remote_tip = git.find_commit(local, run.root, f"refs/remotes/{remote}/{name}")
-    tip = git.find_commit(local, run.root, f"refs/heads/{name}")
-    if remote_tip is None or git.find_commit(local, run.repo, remote_tip) is not None:
+    remote_tip = git.find_commit(local, run.root, f"refs/remotes/{remote}/{name}", git.SAFE_GIT)
+    tip = git.find_commit(local, run.root, f"refs/heads/{name}", git.SAFE_GIT)
+    if remote_tip is None or git.find_commit(local, run.repo, remote_tip, git.ISOLATED_GIT) is not None:
         return
-    if tip is None or git.run(local, run.root, "merge-base", "--is-ancestor", remote_tip, tip).code:
+    if (
+        tip is None
+        or git.run(local, run.root, "merge-base", "--is-ancestor", remote_tip, tip, git_command=git.SAFE_GIT).code
+    ):
         raise MngrError(
             f"{name} has commits on {remote} that are not in this repository",
             f"fetch them, and integrate again: git fetch {remote} {name}:{name}",
@@ -153,15 +170,17 @@ def append_changes(
     """
     tip = published.commit
     for row in _select_new_fixes(reversed(published.commits), commits):
-        parent = git.run_checked(local, repo, "rev-parse", f"{row.commit}^")
+        parent = git.run_checked(local, repo, "rev-parse", f"{row.commit}^", git_command=git.ISOLATED_GIT)
         parent_tree = str(list_trees(local, repo, [parent])[0])
         revert_spec = CommitSpec(parent=row.commit, rows=[make_tree_row(parent_tree)])
         revert = write_commits(local, repo, [revert_spec])[0]
         message = f'Revert "{row.subject}"\n\nThis reverts commit {row.commit}.\n\n{reason}'.strip() + "\n"
         tip = _append_commit(local, repo, tip, row.commit, revert, message, row.commit)
     for row in _select_new_fixes(commits, published.commits):
-        parent = git.run_checked(local, repo, "rev-parse", f"{row.commit}^")
-        message = git.run_checked(local, repo, "show", "--no-patch", "--format=%B", row.commit)
+        parent = git.run_checked(local, repo, "rev-parse", f"{row.commit}^", git_command=git.ISOLATED_GIT)
+        message = git.run_checked(
+            local, repo, "show", "--no-patch", "--format=%B", row.commit, git_command=git.ISOLATED_GIT
+        )
         tip = _append_commit(local, repo, tip, parent, row.commit, message + "\n", row.commit)
     tree, target_tree = list_trees(local, repo, [tip, target])
     if tree == target_tree:
@@ -186,14 +205,25 @@ def _append_commit(local: Host, repo: str, tip: str, parent: str, commit: str, m
 
 
 def _make_commit_spec(local: Host, repo: str, parent: str, tree: str, message: str, date_source: str) -> CommitSpec:
-    date = git.run_checked(local, repo, "show", "--no-patch", "--format=%cd", "--date=raw", date_source)
+    date = git.run_checked(
+        local, repo, "show", "--no-patch", "--format=%cd", "--date=raw", date_source, git_command=git.ISOLATED_GIT
+    )
     author = f"{MNGR_AUTHOR} {untrusted_text.clean_date(date)}"
     return CommitSpec(parent=parent, rows=[make_tree_row(tree)], author=author, committer=author, message=message)
 
 
 def fetch_commit(local: Host, run: RunDir, name: str, commit: str) -> None:
     """Fetch a commit of the user's repository into the run's repository."""
-    git.run_checked(local, run.repo, *GIT_SAFE_ARGS, *_FETCH_ARGS, run.root, f"+{commit}:{run.ref_name(name)}")
+    git.run_checked(
+        local,
+        run.repo,
+        *_OWN_REPO,
+        *GIT_SAFE_ARGS,
+        *_FETCH_ARGS,
+        run.root,
+        f"+{commit}:{run.ref_name(name)}",
+        git_command=git.GIT,
+    )
 
 
 def move_branch(local: Host, run: RunDir, head: str, last_delivered: str | None) -> None:
@@ -202,10 +232,12 @@ def move_branch(local: Host, run: RunDir, head: str, last_delivered: str | None)
     Nothing else in that repository changes.
     """
     name = get_branch_name(run)
-    tip = git.find_commit(local, run.root, f"refs/heads/{name}")
+    tip = git.find_commit(local, run.root, f"refs/heads/{name}", git.SAFE_GIT)
     if tip == head:
         return
-    for row in git.run_checked(local, run.root, "worktree", "list", "--porcelain").split("\n\n"):
+    for row in git.run_checked(local, run.root, "worktree", "list", "--porcelain", git_command=git.SAFE_GIT).split(
+        "\n\n"
+    ):
         if f"branch refs/heads/{name}" in row.split("\n"):
             worktree = row.split("\n")[0].removeprefix("worktree ")
             raise MngrError(
@@ -213,10 +245,10 @@ def move_branch(local: Host, run: RunDir, head: str, last_delivered: str | None)
                 f"switch to another branch there, and integrate again: mngr tmr integrate {run.name}",
             )
     ref = run.ref_name("integrated")
-    git.run_checked(local, run.repo, "update-ref", ref, head)
-    git.run_checked(local, run.root, *GIT_SAFE_ARGS, *_FETCH_ARGS, run.repo, f"+{ref}:{ref}")
+    git.run_checked(local, run.repo, "update-ref", ref, head, git_command=git.ISOLATED_GIT)
+    git.run_checked(local, run.root, *GIT_SAFE_ARGS, *_FETCH_ARGS, run.repo, f"+{ref}:{ref}", git_command=git.GIT)
     try:
         expected_tip = "0" * len(head) if tip is None else last_delivered or tip
-        git.run_checked(local, run.root, "update-ref", f"refs/heads/{name}", head, expected_tip)
+        git.run_checked(local, run.root, "update-ref", f"refs/heads/{name}", head, expected_tip, git_command=git.GIT)
     finally:
-        git.run(local, run.root, "update-ref", "-d", ref)
+        git.run(local, run.root, "update-ref", "-d", ref, git_command=git.GIT)

@@ -30,9 +30,9 @@ def get_base_branch(local: Host, root: str, onto: str | None) -> str:
     """Return the target branch of a pull request: `onto` if it is a branch, else the checked-out branch."""
     name = (onto or "").removeprefix("refs/").removeprefix("heads/").removeprefix("remotes/").removeprefix("origin/")
     for namespace in ("heads", "remotes/origin"):
-        if name and git.find_commit(local, root, f"refs/{namespace}/{name}") is not None:
+        if name and git.find_commit(local, root, f"refs/{namespace}/{name}", git.SAFE_GIT) is not None:
             return name
-    repo = git.find_repo(local, root)
+    repo = git.find_repo(local, root, git.SAFE_GIT)
     return (repo.branch if repo is not None else None) or "main"
 
 
@@ -155,7 +155,7 @@ def update_pull_request(
 
 def _detect_forge(local: Host, root: str, branch: str, title: str, body_path: str) -> tuple[_Forge, str]:
     """Return the forge, and what is missing to use it."""
-    remote_url = git.run(local, root, "remote", "get-url", "--", _REMOTE)
+    remote_url = git.run(local, root, "remote", "get-url", "--", _REMOTE, git_command=git.SAFE_GIT)
     program = "glab" if "gitlab" in _parse_host(remote_url.text) else "gh"
     clean_title = untrusted_text.clean_line(title, _MAX_TITLE)
     forge = _Forge(local=local, root=root, branch=branch, program=program, title=clean_title, body_path=body_path)

@@ -105,6 +105,7 @@ class Advisor:
             *args,
             change.parent,
             change.commit,
+            git_command=git.ISOLATED_GIT,
         )
         return quote_block(result.out.decode("utf-8", "replace"), "diff")
 

@@ -36,13 +36,6 @@ from mngr.tmr.commits.trees import (
 from mngr.tmr.result_cache import get_cache_dir
 
 MERGIRAF = "mergiraf merge {base} {ours} {theirs} -p {path} -o {out}"
-_GIT_WITHOUT_CONFIG = (
-    "env",
-    "GIT_CONFIG_GLOBAL=/dev/null",
-    "GIT_CONFIG_NOSYSTEM=1",
-    "GIT_ATTR_NOSYSTEM=1",
-    "git",
-)
 _RERERE_ARGS = (*GIT_SAFE_ARGS, "-c", "rerere.enabled=true", "-c", "rerere.autoUpdate=false", "rerere")
 _RERERE_CACHE_DIR = "rr-cache"
 _MAX_FILE_BYTES = 1 << 20  # larger files are not merged
@@ -188,7 +181,7 @@ def _merge_with_markers(local: Host, repo: str, head: str, change: Change) -> _M
         0
     ]
     args = ("merge-tree", "--write-tree", "-z", "--no-messages", merge_base_commit, change.commit)
-    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, git_command=_GIT_WITHOUT_CONFIG)
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, git_command=git.ISOLATED_GIT)
     if result.code not in (0, 1):
         raise MngrError(f"git merge-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
     tree, *rows = result.out.decode("utf-8", "surrogateescape").split("\0")
@@ -238,7 +231,7 @@ def _replay_resolutions(local: Host, run: RunDir, files: Sequence[_ConflictedFil
         if not any(copied):
             return {}
         os.unlink(os.path.join(work_dir, ".git", "MERGE_RR"))
-        git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
+        git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=git.ISOLATED_GIT)
         texts = {file.path: _read_file(os.path.join(work_dir, str(index))) for index, file in enumerate(files)}
     sides = {file.path: file.texts.values() for file in files}
     return {path: text for path, text in texts.items() if text is not None and not has_new_markers(text, sides[path])}
@@ -250,7 +243,7 @@ def _teach_rerere(local: Host, run: RunDir, files: Sequence[_ConflictedFile], re
         cache = _prepare_rerere(local, run.repo, work_dir, files)
         for index, file in enumerate(files):
             _write_file(os.path.join(work_dir, str(index)), resolved[file.path])
-        git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
+        git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=git.ISOLATED_GIT)
         target = os.path.join(get_cache_dir(local.home, run.root), _RERERE_CACHE_DIR)
         os.makedirs(target, exist_ok=True)
         _copy_entries(cache, target, os.listdir(cache))
@@ -258,9 +251,9 @@ def _teach_rerere(local: Host, run: RunDir, files: Sequence[_ConflictedFile], re
 
 def _prepare_rerere(local: Host, repo: str, work_dir: str, files: Sequence[_ConflictedFile]) -> str:
     """Create a work tree in which these files conflict and let git record that. Return its rerere cache."""
-    object_format = git.run_checked(local, repo, "rev-parse", "--show-object-format", git_command=_GIT_WITHOUT_CONFIG)
+    object_format = git.run_checked(local, repo, "rev-parse", "--show-object-format", git_command=git.ISOLATED_GIT)
     args = ("init", "--quiet", "--template=", f"--object-format={object_format}")
-    git.run_checked(local, work_dir, *GIT_SAFE_ARGS, *args, git_command=_GIT_WITHOUT_CONFIG)
+    git.run_checked(local, work_dir, *GIT_SAFE_ARGS, *args, git_command=git.ISOLATED_GIT)
     git_dir = os.path.join(work_dir, ".git")
     os.makedirs(os.path.join(git_dir, "objects", "info"), exist_ok=True)
     objects = os.path.join(os.path.abspath(repo), "objects")
@@ -276,9 +269,9 @@ def _prepare_rerere(local: Host, repo: str, work_dir: str, files: Sequence[_Conf
         "update-index",
         "--index-info",
         stdin=rows.encode(),
-        git_command=_GIT_WITHOUT_CONFIG,
+        git_command=git.ISOLATED_GIT,
     )
-    git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
+    git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=git.ISOLATED_GIT)
     cache = os.path.join(git_dir, _RERERE_CACHE_DIR)
     os.makedirs(cache, exist_ok=True)
     return cache
@@ -287,7 +280,7 @@ def _prepare_rerere(local: Host, repo: str, work_dir: str, files: Sequence[_Conf
 def _list_rerere_caches(local: Host, run: RunDir) -> list[str]:
     """Return the rerere caches: that of earlier integrations, then the user's, which takes precedence."""
     caches = [os.path.join(get_cache_dir(local.home, run.root), _RERERE_CACHE_DIR)]
-    repo = git.find_repo(local, run.root)
+    repo = git.find_repo(local, run.root, git.SAFE_GIT)
     return [*caches, os.path.join(repo.common_dir, _RERERE_CACHE_DIR)] if repo else caches
 
 

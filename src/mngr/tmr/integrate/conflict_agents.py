@@ -264,7 +264,15 @@ class _ConflictRecipe:
 
     def _read_diff(self, change: Change) -> str:
         args = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
-        result = git.run(self._local, self._run.repo, *GIT_SAFE_ARGS, *args, change.parent, change.commit)
+        result = git.run(
+            self._local,
+            self._run.repo,
+            *GIT_SAFE_ARGS,
+            *args,
+            change.parent,
+            change.commit,
+            git_command=git.ISOLATED_GIT,
+        )
         return quote_block(result.out.decode("utf-8", "replace"), "diff")
 
     # Answers
@@ -275,11 +283,13 @@ class _ConflictRecipe:
         reason = read_first_line(os.path.join(folder, "outputs", _REFUSAL_FILE.format(case.item.change.id)))
         if reason:
             return Judgement(claim={"no": reason})
-        commit = git.find_commit(self._local, self._run.repo, self._run.ref_name(task.task.slug))
+        commit = git.find_commit(self._local, self._run.repo, self._run.ref_name(task.task.slug), git.ISOLATED_GIT)
         if commit is None or commit == case.marked_commit:
             return Judgement(problem=_build_reminder("there is no new commit on the branch"))
         repo = self._run.repo
-        if git.run(self._local, repo, "merge-base", "--is-ancestor", case.marked_commit, commit).code:
+        if git.run(
+            self._local, repo, "merge-base", "--is-ancestor", case.marked_commit, commit, git_command=git.ISOLATED_GIT
+        ).code:
             return Judgement(problem=_build_reminder(f"the commit {commit[:12]} is not based on {case.marked_commit}"))
         tree = str(list_trees(self._local, repo, [commit])[0])
         rows = diff_trees(self._local, repo, [(case.tree, tree)])[0]

@@ -163,7 +163,7 @@ class _Integration:
         base = self._gathered.base
         if self._order.onto is None:
             return self._last_integration.onto or base
-        commit = git.find_commit(self._local, self._run.root, self._order.onto)
+        commit = git.find_commit(self._local, self._run.root, self._order.onto, git.SAFE_GIT)
         if commit is None:
             raise NotFound(
                 f"--onto: there is no commit {self._order.onto!r}",

@@ -97,7 +97,11 @@ class Suite:
         Reuse a test's result from any commit in which these files are the same.
         """
         listing = (
-            git.run_checked(self._local, self._repo, *GIT_SAFE_ARGS, "ls-tree", "-r", "-z", commit) if files else ""
+            git.run_checked(
+                self._local, self._repo, *GIT_SAFE_ARGS, "ls-tree", "-r", "-z", commit, git_command=git.ISOLATED_GIT
+            )
+            if files
+            else ""
         )
         pairs = (row.split("\t", 1) for row in listing.split("\0") if "\t" in row)
         rows = {path: entry for entry, path in pairs}

@@ -57,7 +57,7 @@ def rank_tests(tests: Iterable[PassingTest], facts: RankFacts) -> list[PassingTe
 def _find_change_times(local: Host, root: str, commit: str) -> dict[str, int]:
     """Return when each file was changed last, for the files that the latest commits changed."""
     options = (f"--max-count={_MAX_COMMITS}", f"--format={_TIME_MARK}%ct", "--name-only", "--no-renames")
-    listed = git.run(local, root, "-c", "core.quotePath=off", "log", *options, commit, "--")
+    listed = git.run(local, root, "-c", "core.quotePath=off", "log", *options, commit, "--", git_command=git.SAFE_GIT)
     times: dict[str, int] = {}
     time = 0
     for line in listed.text.splitlines() if listed.code == 0 else ():

@@ -83,15 +83,17 @@ def _is_shared(path: str) -> bool:
 
 def _hash_files_at(local: Host, repo: str, commit: str) -> dict[str, str]:
     """Return the git hash of each file of a commit, by path."""
-    rows = git.run_checked(local, repo, "ls-tree", "-r", "-z", commit).split("\0")
+    rows = git.run_checked(local, repo, "ls-tree", "-r", "-z", commit, git_command=git.SAFE_GIT).split("\0")
     return {path: details.split()[2] for details, _, path in (row.partition("\t") for row in rows) if path}
 
 
 def _hash_current_files(local: Host, repo: str) -> dict[str, str]:
     """Return a hash of each file in a work tree that git does not ignore, without writing anything."""
-    rows = git.run_checked(local, repo, "ls-files", "-s", "-z").split("\0")
+    rows = git.run_checked(local, repo, "ls-files", "-s", "-z", git_command=git.SAFE_GIT).split("\0")
     hashes = {path: details.split()[1] for details, _, path in (row.partition("\t") for row in rows) if path}
-    changed_paths = git.run_checked(local, repo, "ls-files", "-mo", "--exclude-standard", "-z").split("\0")
+    changed_paths = git.run_checked(
+        local, repo, "ls-files", "-mo", "--exclude-standard", "-z", git_command=git.SAFE_GIT
+    ).split("\0")
     for path in filter(None, changed_paths):
         try:
             with open(os.path.join(repo, path), "rb") as file:

@@ -317,7 +317,9 @@ def _find_changed_files(local: Host, run: RunDir, plan: RunPlan) -> set[str] | N
     """Return the files that changed since `plan.changed_since`, or None when the plan does not set it."""
     if plan.changed_since is None:
         return None
-    output = git.run_checked(local, run.root, "diff", "--name-only", "-z", plan.changed_since, plan.base, "--")
+    output = git.run_checked(
+        local, run.root, "diff", "--name-only", "-z", plan.changed_since, plan.base, "--", git_command=git.GIT
+    )
     return set(output.split("\0"))
 
 

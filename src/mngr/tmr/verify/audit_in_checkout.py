@@ -180,7 +180,7 @@ def select_tests(local: Host, root: str, tests: list[TestFunction], options: Aud
         return tests
     changed: list[TestFunction] = []
     if options.changed_since is not None:
-        if git.find_commit(local, root, options.changed_since) is None:
+        if git.find_commit(local, root, options.changed_since, git.SAFE_GIT) is None:
             raise NotFound(f"there is no commit {options.changed_since!r}", "list the commits: git log --oneline --all")
         sources = {
             path: _read_versions(local, root, options.changed_since, path) for path in {test.path for test in tests}
@@ -193,7 +193,7 @@ def select_tests(local: Host, root: str, tests: list[TestFunction], options: Aud
 
 def _read_versions(local: Host, root: str, ref: str, path: str) -> tuple[bytes | None, bytes]:
     """Return a file's content at a commit, or None, and its present content."""
-    old = git.run(local, root, "show", f"{ref}:./{path}")
+    old = git.run(local, root, "show", f"{ref}:./{path}", git_command=git.GIT)
     with open(os.path.join(root, path), "rb") as file:
         return (None if old.code else old.out), file.read()
 

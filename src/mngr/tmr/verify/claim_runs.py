@@ -44,6 +44,7 @@ class ClaimRunner:
             "rev-parse",
             f"{request.commit}^{{commit}}",
             f"{request.commit}^{{tree}}",
+            git_command=git.SAFE_GIT,
         )
         self.commit, self.tree = object_ids.split("\n")
         self._room = ReplaceableRoom(clean_rooms, self.commit, request.source)

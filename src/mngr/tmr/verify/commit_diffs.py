@@ -46,7 +46,7 @@ def list_commits(
         f"{base}..{commit}",
         "--",
     )
-    lines = list(filter(None, git.run_checked(local, repo, *args).split("\n")))
+    lines = list(filter(None, git.run_checked(local, repo, *args, git_command=git.SAFE_GIT).split("\n")))
     if len(lines) > _MAX_COMMITS:
         raise MngrError(
             f"there are more than {_MAX_COMMITS} commits since {base[:10]}",
@@ -86,7 +86,7 @@ def diff_commits(local: Host, repo: str, old: str, new: str) -> list[ChangedFile
         new,
         "--",
     )
-    parts = git.run_checked(local, repo, *args).split("\0")
+    parts = git.run_checked(local, repo, *args, git_command=git.SAFE_GIT).split("\0")
     rows = [(parts[index], parts[index + 1]) for index in range(0, len(parts) - 1, 2) if parts[index].startswith(":")]
     names = {name for raw_fields, _ in rows for name in raw_fields.split()[2:4] if not _NULL_OBJECT.match(name)}
     blobs = _read_blobs(local, repo, names)
@@ -116,7 +116,12 @@ def _read_blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple
     wanted = sorted(names)
     request = "".join(f"{name}\n" for name in wanted).encode()
     rows = git.run_checked(
-        local, repo, "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=request
+        local,
+        repo,
+        "cat-file",
+        "--batch-check=%(objectname) %(objecttype) %(objectsize)",
+        stdin=request,
+        git_command=git.SAFE_GIT,
     )
     sizes = {
         name: int(size)
@@ -124,7 +129,14 @@ def _read_blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple
         if kind == "blob"
     }
     small = [name for name in wanted if sizes.get(name, _MAX_TEXT_BYTES + 1) <= _MAX_TEXT_BYTES]
-    data = git.run(local, repo, "cat-file", "--batch", stdin="".join(f"{name}\n" for name in small).encode()).out
+    data = git.run(
+        local,
+        repo,
+        "cat-file",
+        "--batch",
+        stdin="".join(f"{name}\n" for name in small).encode(),
+        git_command=git.SAFE_GIT,
+    ).out
     blobs: dict[str, tuple[int, bytes | None]] = {name: (size, None) for name, size in sizes.items()}
     offset = 0
     for name in small:

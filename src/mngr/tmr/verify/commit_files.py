@@ -13,7 +13,7 @@ def read_files(local: Host, repo: str, commit: str, paths: Iterable[str]) -> dic
     """Return the texts of files of a commit, without files that are missing or no text. Raise MngrError."""
     names = [path for path in paths if "\n" not in path]
     request = "".join(f"{commit}:{path}\n" for path in names).encode("utf-8", "surrogateescape")
-    result = git.run(local, repo, "cat-file", "--batch", stdin=request)
+    result = git.run(local, repo, "cat-file", "--batch", stdin=request, git_command=git.SAFE_GIT)
     if result.code:
         raise MngrError(f"git cat-file failed in {repo}: {result.error_line}")
     out, texts = result.out, {}

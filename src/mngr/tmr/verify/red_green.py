@@ -112,14 +112,25 @@ def revert_fixes(local: Host, repo: str, head: str, fixes: Sequence[ClaimedCommi
     current = head
     for fix in reversed(fixes):
         undo = git.run_checked(
-            local, repo, *AUTHOR_ARGS, "commit-tree", f"{fix.parent}^{{tree}}", "-p", fix.commit, "-m", "undo"
+            local,
+            repo,
+            *AUTHOR_ARGS,
+            "commit-tree",
+            f"{fix.parent}^{{tree}}",
+            "-p",
+            fix.commit,
+            "-m",
+            "undo",
+            git_command=git.ISOLATED_GIT,
         )
-        merged = git.run(local, repo, "merge-tree", "--write-tree", current, undo)
+        merged = git.run(local, repo, "merge-tree", "--write-tree", current, undo, git_command=git.ISOLATED_GIT)
         if merged.code:
             return None
         tree = merged.text.split("\n")[0]
-        current = git.run_checked(local, repo, *AUTHOR_ARGS, "commit-tree", tree, "-p", current, "-m", "undone")
-    return git.run_checked(local, repo, "rev-parse", tree)
+        current = git.run_checked(
+            local, repo, *AUTHOR_ARGS, "commit-tree", tree, "-p", current, "-m", "undone", git_command=git.ISOLATED_GIT
+        )
+    return git.run_checked(local, repo, "rev-parse", tree, git_command=git.ISOLATED_GIT)
 
 
 def list_unneeded_fixes(proofs_by_receipt: Sequence[Sequence[RedGreenProof]]) -> list[Finding]:

@@ -132,7 +132,7 @@ def _verify_claims(
 
 
 def _get_commit(local: Host, root: str, ref: str) -> str:
-    commit = git.find_commit(local, root, ref)
+    commit = git.find_commit(local, root, ref, git.SAFE_GIT)
     if commit is None:
         raise NotFound(f"there is no commit {ref!r}", "list the commits: git log --oneline --all")
     return commit
@@ -141,11 +141,11 @@ def _get_commit(local: Host, root: str, ref: str) -> str:
 def _find_branch_start(local: Host, root: str, ref: str, commit: str) -> str:
     """Return the commit where the branch left HEAD, its upstream or the main branch."""
     for other in ("HEAD", f"{ref}@{{upstream}}", "origin/HEAD", "main", "master"):
-        if git.find_commit(local, root, other) not in (None, commit):
-            merge_base = git.run(local, root, "merge-base", other, commit)
+        if git.find_commit(local, root, other, git.SAFE_GIT) not in (None, commit):
+            merge_base = git.run(local, root, "merge-base", other, commit, git_command=git.SAFE_GIT)
             if merge_base.code == 0 and merge_base.text != commit:
                 return merge_base.text
-    parent = git.find_commit(local, root, f"{commit}^")
+    parent = git.find_commit(local, root, f"{commit}^", git.SAFE_GIT)
     if parent is None:
         raise UsageError(
             f"{ref} is the first commit, so there is nothing to compare it with",
@@ -208,15 +208,27 @@ def _open_clean_rooms(
 def _create_borrowing_repo(local: Host, repos: Sequence[str], parent_dir: str, commits: tuple[str, ...]) -> str:
     """Create a bare repository that borrows the objects of others and has branches for the commits."""
     path, root = os.path.join(parent_dir, "repo.git"), repos[0]
-    object_format = git.run_checked(local, root, "rev-parse", "--show-object-format")
-    git.run_checked(local, root, "init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", path)
+    object_format = git.run_checked(local, root, "rev-parse", "--show-object-format", git_command=git.SAFE_GIT)
+    git.run_checked(
+        local,
+        root,
+        "init",
+        "--quiet",
+        "--bare",
+        f"--object-format={object_format}",
+        "--template=",
+        path,
+        git_command=git.ISOLATED_GIT,
+    )
     os.makedirs(os.path.join(path, "objects", "info"), exist_ok=True)
     with open(os.path.join(path, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
         for repo in repos:
-            objects = git.run_checked(local, repo, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+            objects = git.run_checked(
+                local, repo, "rev-parse", "--path-format=absolute", "--git-path", "objects", git_command=git.SAFE_GIT
+            )
             file.write(f"{objects}\n")
     for number, commit in enumerate(commits):
-        git.run_checked(local, path, "update-ref", f"refs/heads/c{number}", commit)
+        git.run_checked(local, path, "update-ref", f"refs/heads/c{number}", commit, git_command=git.ISOLATED_GIT)
     return path
 
 
@@ -292,7 +304,7 @@ def _find_trusted_commit(local: Host, root: str, repo: str, base: str) -> str:
     head = _get_commit(local, root, "HEAD")
     with tempfile.TemporaryDirectory(prefix="mngr-verify-") as temp_dir:
         borrowing_repo = _create_borrowing_repo(local, list(dict.fromkeys((root, repo))), temp_dir, (head, base))
-        merge_base = git.run(local, borrowing_repo, "merge-base", head, base)
+        merge_base = git.run(local, borrowing_repo, "merge-base", head, base, git_command=git.ISOLATED_GIT)
     if merge_base.code:
         raise MngrError(
             f"the receipt's base {base[:12]} and your checkout have no commit in common",
@@ -332,7 +344,7 @@ def _get_repo(local: Host, root: str, path: str, commit: str) -> str:
         if is_own_run(local, run):
             candidates.insert(0, run.repo)
     for repo in candidates:
-        if os.path.isdir(repo) and git.find_commit(local, repo, commit) == commit:
+        if os.path.isdir(repo) and git.find_commit(local, repo, commit, git.SAFE_GIT) == commit:
             return repo
     raise NotFound(
         f"this repository does not have the receipt's commit {commit[:12]}",

@@ -133,7 +133,9 @@ class WriterAgent:
         pathspecs = [":(top)", f":(exclude,literal){tutorial_paths.to_display_path(allowed)}"]
         allowed_path = get_project_prefix(self._ctx, tutorial_paths) + tutorial_paths.to_display_path(allowed)
         arguments = ("diff", "--name-status", "-z", "--no-renames", base, commit, "--", *pathspecs)
-        fields = git.run_checked(self._ctx.local_host, tutorial_paths.root, *arguments).split("\0")
+        fields = git.run_checked(self._ctx.local_host, tutorial_paths.root, *arguments, git_command=git.SAFE_GIT).split(
+            "\0"
+        )
         changes = [
             f"{path} {_CHANGE_WORDS.get(kind, 'was changed')}, but only {allowed_path} may be changed: restore the version of {base[:12]}"
             for kind, path in zip(fields[::2], fields[1::2], strict=False)
@@ -146,18 +148,22 @@ class WriterAgent:
 
 def get_project_prefix(ctx: Context, tutorial_paths: TutorialPaths) -> str:
     """Return the project's place in its repository: empty, or a path that ends with a slash."""
-    return git.run_checked(ctx.local_host, tutorial_paths.root, "rev-parse", "--show-prefix").strip()
+    return git.run_checked(
+        ctx.local_host, tutorial_paths.root, "rev-parse", "--show-prefix", git_command=git.SAFE_GIT
+    ).strip()
 
 
 def check_clean(ctx: Context, tutorial_paths: TutorialPaths, *paths: str) -> None:
     """Raise MngrError when files have uncommitted changes, because the agent starts from the last commit."""
-    if git.find_repo(ctx.local_host, tutorial_paths.root) is None:
+    if git.find_repo(ctx.local_host, tutorial_paths.root, git.SAFE_GIT) is None:
         raise MngrError(
             f"{tutorial_paths.root} is not in a git repository",
             f"create a repository, then commit your files: git init {shlex.quote(tutorial_paths.root)}",
         )
     display_paths = [tutorial_paths.to_display_path(path) for path in paths]
-    if git.run_checked(ctx.local_host, tutorial_paths.root, "status", "--porcelain", "--", *display_paths).strip():
+    if git.run_checked(
+        ctx.local_host, tutorial_paths.root, "status", "--porcelain", "--", *display_paths, git_command=git.GIT
+    ).strip():
         raise MngrError(
             f"{' and '.join(display_paths)} have uncommitted changes, and the agent starts from the last commit",
             f"commit them: git add {shlex.join(display_paths)} && git commit -m 'Update the tutorial'",
@@ -178,11 +184,14 @@ def read_committed(
         commit,
         "--",
         tutorial_paths.to_display_path(path),
+        git_command=git.SAFE_GIT,
     )
     contents: dict[str, bytes] = {}
     for row in listing.split("\0"):
         metadata, _, name = row.partition("\t")
         mode, _, sha, size = [*metadata.split(), "", "", "", ""][:4]
         if mode.startswith("100") and name.endswith(ending) and size.isdigit() and int(size) < _MAX_FILE_BYTES:
-            contents[name] = git.run(ctx.local_host, tutorial_paths.root, "cat-file", "blob", sha).out
+            contents[name] = git.run(
+                ctx.local_host, tutorial_paths.root, "cat-file", "blob", sha, git_command=git.SAFE_GIT
+            ).out
     return contents

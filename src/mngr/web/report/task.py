@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from mngr.base.errors import NotFound
 from mngr.base.paths import open_plain_file
 from mngr.base.untrusted_json import get_text, parse_json
+from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import make_slug
@@ -35,10 +36,12 @@ _MAX_RECORDING_BYTES = 6_000_000  # Of all recordings on a page.
 _MAX_PROMPT_CHARACTERS = 100_000  # Of a prompt.
 _MAX_COMMIT_LINES = 3_000  # Of one commit.
 _MAX_TESTS = 20  # Of one kind: run by mngr or by the agent.
-_LOG_SCRIPT = """
-git -C "$1" -c core.bigFileThreshold=1m log --no-show-signature --reverse --topo-order --max-count=200 --no-color --no-ext-diff \
-    --no-textconv --no-renames --no-notes --patch --submodule=short --format='%x00%H%n%an%n%B%n%x00' "$2" -- | head -c "$3"
-"""  # Files above 1 MB count as binary, whatever they contain.
+_LOG_ARGS = (
+    "-c", "core.bigFileThreshold=1m",  # Files above 1 MB count as binary, whatever they contain.
+    "log", "--no-show-signature", "--reverse", "--topo-order", "--max-count=200", "--no-color", "--no-ext-diff", "--no-textconv",
+    "--no-renames", "--no-notes", "--patch", "--submodule=short", "--format=%x00%H%n%an%n%B%n%x00",
+)  # fmt: skip
+_LIMIT_SCRIPT = 'limit=$1; shift; "$@" | head -c "$limit"'
 _MAX_JOURNAL_ROWS = 300
 _SHOWN_FIELDS = ("agent", "host", "proof", "reason", "why", "error", "outcome", "until", "commit", "close_reason")
 _DIFF_CLASSES = {"+": "come", "-": "gone", "@": "at"}
@@ -121,7 +124,8 @@ def _render_diff(local: Host, facts: ReportFacts, task: ReportTask) -> str:
     base, commit = task.state.base, task.state.commit
     if not base or not commit or base == commit or not os.path.isdir(facts.run.repo):
         return ""
-    result = local.run(["sh", "-c", _LOG_SCRIPT, "git", facts.run.repo, f"{base}..{commit}", str(_MAX_DIFF_BYTES)])
+    log = [*git.ISOLATED_GIT, "-C", facts.run.repo, *_LOG_ARGS, f"{base}..{commit}", "--"]
+    result = local.run(["sh", "-c", _LIMIT_SCRIPT, "limit", str(_MAX_DIFF_BYTES), *log])
     parts = re.split(r"(?m)^\0", result.out.decode("utf-8", "replace"))
     html = "".join(_render_commit(header, patch) for header, patch in zip(parts[1::2], parts[2::2], strict=False))
     if len(result.out) >= _MAX_DIFF_BYTES:

@@ -138,7 +138,15 @@ def _read_diff(cli: Cli, run_dir: RunDir, change: Change) -> str:
     from mngr.tmr.commits.trees import GIT_SAFE_ARGS
 
     git_args = ("diff-tree", "-p", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
-    result = git.run(cli.context.local_host, run_dir.repo, *GIT_SAFE_ARGS, *git_args, change.parent, change.commit)
+    result = git.run(
+        cli.context.local_host,
+        run_dir.repo,
+        *GIT_SAFE_ARGS,
+        *git_args,
+        change.parent,
+        change.commit,
+        git_command=git.ISOLATED_GIT,
+    )
     if result.code:
         raise MngrError(f"git cannot show {change.id}: {result.error_line}", git.suggest_hint(result.error_line))
     return result.out.decode("utf-8", "replace")

@@ -270,7 +270,7 @@ def _publish_branch(cli: Cli, run_dir: RunDir, integration: Integration, args: A
         result = open_pull_request(local_host, run_dir.root, integration.branch, base, read_title(path), path)
     else:
         remote_ref = f"refs/remotes/origin/{integration.branch}"
-        rewrite = (git.find_commit(local_host, run_dir.root, remote_ref) or "") if args["rewrite"] else ""
+        rewrite = (git.find_commit(local_host, run_dir.root, remote_ref, git.SAFE_GIT) or "") if args["rewrite"] else ""
         result = update_pull_request(
             local_host, run_dir.root, integration.branch, read_title(path), path, rewrite=rewrite
         )

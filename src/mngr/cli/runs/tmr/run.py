@@ -202,7 +202,7 @@ def run(cli: Cli, args: Args) -> int:
     run_dir, base = create_run(cli.fleet, root, args["name"])
     save_plan(run_dir, plan.replace(base=base))
     cli.print_message(f"run {run_dir.name}")
-    dirty = git.list_dirty_files(cli.context.local_host, root)
+    dirty = git.list_dirty_files(cli.context.local_host, root, git.GIT)
     if dirty:
         cli.print_message(f"the run does not include {format_count(len(dirty), 'uncommitted change')}")
     if args["dry_run"]:
@@ -320,7 +320,7 @@ def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
     if args["max_tasks"] < 0:
         raise UsageError("--max-tasks must be at least 0", "for example: --max-tasks 100")
     since = args["changed_since"]
-    if since is not None and git.find_commit(cli.context.local_host, root, since) is None:
+    if since is not None and git.find_commit(cli.context.local_host, root, since, git.SAFE_GIT) is None:
         raise NotFound(
             f"--changed-since: there is no commit {since!r}", "list the branches and tags: git branch --all; git tag"
         )
