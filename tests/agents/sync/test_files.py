@@ -123,6 +123,31 @@ def test_git_directories_of_the_agent_are_skipped(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "ok"]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["HEAD", "objects/x", "refs/x"],
+        ["d/refs/x", "d/HEAD", "d/objects/x"],
+        ["d/HEAD", "d/refs/x", "d/OBJECTS/x"],
+        ["d/HEAD", "d/commondir"],
+        ["d/commondir", "d/HE\u200cAD"],
+    ],
+)
+def test_a_directory_that_git_takes_for_a_repository_is_refused(tmp_path: Path, names: list[str]) -> None:
+    """git obeys the settings of such a directory, whatever its name is."""
+    with pytest.raises(MngrError, match="is a git repository"):
+        unpack([(name, "file", "x") for name in names], tmp_path)
+    with pytest.raises(MngrError, match="is a git repository"):  # also when the files come one by one
+        for name in names:
+            unpack([(name, "file", "x")], tmp_path)
+
+
+def test_files_with_names_from_a_repository_are_received_if_they_make_no_repository(tmp_path: Path) -> None:
+    names = ["HEAD", "refs/HEAD", "a/objects/refs", "a/HEAD", "b/refs", "b/objects", "b/commondir"]
+    unpack([(name, "file", "x") for name in names], tmp_path)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == sorted(names)
+
+
 def make_sample_archive() -> bytes:
     """Return an archive with short, long and empty files."""
     data = io.BytesIO()

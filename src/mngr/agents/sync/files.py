@@ -21,6 +21,8 @@ from mngr.host.protocol import Host
 MAX_DEPTH = 100
 # Messages of tar about files that change or disappear during the read, as with a running agent.
 _CHANGED_FILE_MESSAGES = ("changed as we read it", "removed before we read it", "Exiting with failure status")
+# git takes a directory with these entries for a repository and obeys its settings, even if it is not called `.git`.
+_GIT_DIR_ENTRIES = {"head": "HEAD", "objects": "objects", "refs": "refs", "commondir": "commondir"}
 # Characters that some file systems ignore in names.
 _IGNORED_CHARS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
@@ -129,6 +131,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, dep
         return 0  # This is the directory itself, or a file that git on this machine would obey.
     if name.startswith("/") or ".." in parts or len(parts) > MAX_DEPTH:
         raise _make_refusal_error(member, "its path is absolute, leaves the directory or is too deep")
+    refuse_git_dir(target, parts)
     try:
         _make_parent_dirs(target, parts[:-1])
         path = os.path.join(target, name)
@@ -152,8 +155,30 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, dep
 
 def is_git_dir_name(name: str) -> bool:
     """True when some file system would treat the name as `.git`."""
+    return _fold_name(name) in (".git", "git~1")
+
+
+def _fold_name(name: str) -> str:
+    """Return the name that some file system gives to a file which is called `name`."""
     visible = name if name.isascii() else name.translate(_IGNORED_CHARS)
-    return visible.lower().rstrip(" .") in (".git", "git~1")
+    return visible.lower().rstrip(" .")
+
+
+def refuse_git_dir(target: str, parts: list[str]) -> None:
+    """Raise MngrError if a file from an agent would make a repository of a directory at or below `target`."""
+    for depth, part in enumerate(parts):
+        entry = _fold_name(part)
+        if entry not in _GIT_DIR_ENTRIES:
+            continue
+        directory = os.path.join(target, *parts[:depth])
+        entries = {key for key, name in _GIT_DIR_ENTRIES.items() if os.path.lexists(os.path.join(directory, name))}
+        entries.add(entry)
+        if entries >= {"head", "objects", "refs"} or entries >= {"head", "commondir"}:
+            place = "/".join(parts[:depth]) or "."
+            raise MngrError(
+                f"mngr refused the copy: the agent's directory {place!r} is a git repository, whose settings git would obey here",
+                f"put it into an archive and pull that: mngr exec NAME -- tar -cf repository.tar {shell.quote(place)}",
+            )
 
 
 def _make_refusal_error(member: tarfile.TarInfo, reason: str) -> MngrError:
@@ -225,6 +250,7 @@ def pull_path(host: Host, record: AgentRecord, path: str, target: str, limits: T
     parent_dir = os.path.dirname(os.path.abspath(final_path))
     if not os.path.isdir(parent_dir):
         raise MngrError(f"there is no directory {parent_dir}", f"create it first: mkdir -p {shell.quote(parent_dir)}")
+    refuse_git_dir(parent_dir, [os.path.basename(os.path.abspath(final_path))])
     with tempfile.TemporaryDirectory(prefix=".mngr-", dir=parent_dir) as temporary_dir:
         try:
             receive_files(host, os.path.dirname(full_path), [base], temporary_dir, limits, depth=1)
@@ -256,6 +282,7 @@ def _move_contents(source: str, target: str) -> None:
     """Move everything from one directory into another, without following links."""
     for name in os.listdir(source):
         path, final_path = os.path.join(source, name), os.path.join(target, name)
+        refuse_git_dir(target, [name])
         if os.path.islink(final_path) or (os.path.isfile(final_path) and os.path.isdir(path)):
             os.unlink(final_path)
         if os.path.isdir(path) and not os.path.islink(path) and os.path.isdir(final_path):
