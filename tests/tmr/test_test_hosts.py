@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -42,6 +43,14 @@ def project(mngr: MngrProgram, root: Path) -> MngrProgram:
     for name, value in (("right", True), ("wrong", False)):
         commit_file(mngr.repo, f"test_{name}.py", QUICK.format(name=name, value=value))
     return mngr
+
+
+# An agent that changes its test, so that mngr re-runs the test.
+PLAY = [
+    {"run": "echo '# seen' >>$(echo \"$TEST\" | cut -d: -f1)"},
+    {"run": "git -c user.name=a -c user.email=a@example.org commit -qam '[IMPROVE_TEST] Seen'"},
+    {"result": {"outcome": "improved", "before": "pass", "after": "pass"}},
+]
 
 
 def list_runs(project: MngrProgram) -> list[dict[str, Any]]:
@@ -110,4 +119,35 @@ def test_a_killed_run_repeats_no_finished_shard_and_leaves_no_host(project: Mngr
     in_suite = [run["test"] for run in list_runs(project) if run.get("seen") == "suite"]
     assert [in_suite.count(test) for test in done] == [1] * len(done) and len(in_suite) == 3
     project("tmr", "clean", "r")
+    assert machines(root) == {}
+
+
+def test_the_users_settings_choose_the_hosts_of_the_tests(project: MngrProgram, root: Path) -> None:
+    log = root.parent / "log"
+    where = f"import os, pathlib\n\ndef test_where():\n    pathlib.Path({str(log)!r}).write_text(os.getcwd())\n"
+    commit_file(project.repo, "test_where.py", where)
+    project("config", "set", "--user", "tmr.test_on", ".toy")
+    project("tmr", "run", "--name", "r", "--dry-run", "--runs", "1", "--isolation", "off")
+    assert log.read_text().startswith(f"{root}/tmr-r-clean-room-")
+
+
+def test_a_baseline_ends_although_its_last_host_waits_for_a_place(project: MngrProgram, root: Path) -> None:
+    project.env["MNGR__PROVIDERS__TOY__PLACES"] = "1"
+    assert project.run_json(*COMMAND, "--isolation", "off")["tests"] == 2
+    assert machines(root) == {}
+
+
+def test_agents_and_tests_share_places_and_the_budget_counts_both(project: MngrProgram, root: Path) -> None:
+    project.env.update(MNGR__PROVIDERS__TOY__PLACES="2", MNGR__PROVIDERS__TOY__COST_PER_HOUR="3600")
+    for name in ("wrong", "third"):
+        commit_file(project.repo, f"test_{name}.py", QUICK.format(name=name, value=True))
+    words = [word for word in COMMAND if word != "--dry-run"] + ["--on", ".toy", "--agents-per-host", "1"]
+    words += ["--isolation", "off", "--verify-runs", "1", "--canary", "1", "--agent", "player"]
+    project(*words, "--agent-arg", json.dumps(PLAY), timeout=120)
+    status = project.run_json("tmr", "status", "r")
+    assert [(task["state"], task["verdict"]) for task in status["tasks"]] == [("settled", "confirmed")] * 3
+    rows = read_json_rows(str(project.repo / ".mngr/runs/r/journal.jsonl"))
+    test_hosts = {row["host"] for row in rows if row["type"] == "host" and "clean-room" in row["host"]}
+    assert len(test_hosts) >= 2  # of the baseline and of the receipts
+    assert status["budget"]["hosts"]["made"] >= len(test_hosts) + 1 and status["budget"]["hosts"]["running"] == 0
     assert machines(root) == {}

@@ -132,6 +132,15 @@ class SnapshotProvider(Protocol):
 
 
 @runtime_checkable
+class WaitingProvider(Protocol):
+    """An optional capability of a provider: the creation of a host waits for capacity, and can be given up."""
+
+    def cancel_create(self, host: str) -> None:
+        """Let another thread's `create` of this host fail, if it still waits. Raise Unreachable."""
+        ...
+
+
+@runtime_checkable
 class BackupProvider(Protocol):
     """An optional capability of a provider: back up agents outside their hosts, to restore them on a new host."""
 

@@ -62,6 +62,10 @@ class ItemRecipe:
         """Return None: mngr cannot verify the result of an arbitrary item."""
         return None
 
+    @property
+    def is_waiting_for_host(self) -> bool:
+        return False
+
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return "done", or "failed" with the reason if the agent ended badly or left no result."""
         reason = task.close_reason or task.problem

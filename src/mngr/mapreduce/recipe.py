@@ -59,6 +59,11 @@ class Recipe(Protocol):
         """Verify the claim; return None when there is nothing to verify. Raise MngrError when that is not possible."""
         ...
 
+    @property
+    def is_waiting_for_host(self) -> bool:
+        """True when a check waits until a provider has capacity for its host."""
+        ...
+
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return the outcome and the reason of a checked task."""
         ...

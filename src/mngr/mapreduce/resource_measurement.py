@@ -59,14 +59,14 @@ class Budget:
             disk=measure_free_disk(self._fleet.context.home.root),
         )  # fmt: skip
 
-    def begin_count_if_due(self) -> bool:
-        """Return True, and mark a count as running, when a limit needs a new count."""
+    def begin_count_if_due(self, state: RunState) -> dict[str, str] | None:
+        """Return the agents by task, and mark a count as running, when a limit needs a new count. Else return None."""
         limits = self._limits
         needs_count = limits.budget is not None or limits.max_tokens is not None or limits.budget_per_day is not None
         if not needs_count or self._is_counting or time.monotonic() - self._counted_at < _COUNT_INTERVAL:
-            return False
+            return None
         self._is_counting = True
-        return True
+        return {task.task.slug: task.agent for task in state.list_in_state("working", "parked") if task.agent}
 
     def count_usage(self, names: dict[str, str]) -> None:
         """Ask the agents of these tasks what they have used. If an agent does not answer, keep its last known usage."""

@@ -93,7 +93,8 @@ class Scheduler:
             self._budget.load_daily_cost(self._state)
             self._resume()
             while True:
-                self._host_pool.release_idle_hosts(is_launching_over=self._is_launching_over)
+                is_place_needed = self._is_launching_over or self._recipe.is_waiting_for_host
+                self._host_pool.release_idle_hosts(releases_all=is_place_needed)
                 if self._is_parked():
                     break
                 new_rows = self._recipe.plan_rows(self._state)
@@ -107,9 +108,9 @@ class Scheduler:
                     self._result_handlers[result.kind](result.subject, result.value)
                 self._enforce_time_limits()
             self._journal_end()
+            return self._state
         finally:
             self._watch.close()
-        return self._state
 
     def _is_parked(self) -> bool:
         """True when tasks are left, none is in progress, and nothing more may be launched."""
@@ -372,6 +373,8 @@ class Scheduler:
         self._workers.submit(kind, task.task.slug, lambda: self._recipe.check(task))
 
     def _after_check(self, slug: str, result: Mapping[str, object] | MngrError | None) -> None:
+        if isinstance(result, EngineBusy) and not self._is_launching_over:
+            return self._start_check(self._state.tasks[slug])  # the provider had no capacity for the check's host
         if isinstance(result, MngrError):
             result = {"verdict": "unverified", "reason": result.message}
         if result is not None:
@@ -407,10 +410,7 @@ class Scheduler:
             if not task.is_stopped and now - self._active_since.get(task.task.slug, now) > _PARKED_STOP_DELAY:
                 self._messenger.stop_agents([task], task.reason, task.parked_until)
         self._park_if_exhausted()
-        if self._budget.begin_count_if_due():
-            names = {
-                task.task.slug: task.agent for task in self._state.list_in_state("working", "parked") if task.agent
-            }
+        if (names := self._budget.begin_count_if_due(self._state)) is not None:
             self._workers.submit(JobKind.COUNT, "", lambda: self._budget.count_usage(names))
 
     def _park_if_exhausted(self) -> None:

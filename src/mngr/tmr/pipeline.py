@@ -104,8 +104,10 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
         with contextlib.ExitStack() as stack:
             journal = stack.enter_context(Journal(run.journal))
             # Prepare: run the tests without changes and group their failures.
-            clean_rooms = stack.enter_context(_open_clean_rooms(fleet, run, plan))
+            clean_rooms = stack.enter_context(_open_clean_rooms(fleet, run, plan, journal))
             prepared = prepare_run(local, run, plan, clean_rooms, journal, on_row)
+            if clean_rooms.creates_hosts:
+                clean_rooms.release_idle()  # so that agents can have the place of the hosts
             _save_root_causes(run, prepared)
             recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, _join_cited_blocks(fleet, run, plan, prepared))
             if observer.confirm is not None and not replay_rows(journal.rows).tasks:
@@ -131,14 +133,16 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
 
 
 @contextlib.contextmanager
-def _open_clean_rooms(fleet: Fleet, run: RunDir, plan: RunPlan) -> Iterator[CleanRoomPool]:
-    """Yield the clean rooms for baseline and receipts, and close them at the end."""
+def _open_clean_rooms(fleet: Fleet, run: RunDir, plan: RunPlan, journal: Journal) -> Iterator[CleanRoomPool]:
+    """Yield the clean rooms for baseline and receipts. At the end, close them and journal the cost of their hosts."""
     clean_rooms = open_clean_rooms(fleet, run, plan, "clean-room")
     clean_rooms.remove_leftovers("clean-room", "verification")  # a running integration keeps its clean rooms
     try:
         yield clean_rooms
     finally:
         clean_rooms.close()
+        for row in clean_rooms.hosts.list_new_rows():
+            journal.write(row)
 
 
 def _save_root_causes(run: RunDir, prepared: PreparedTests) -> None:

@@ -79,7 +79,8 @@ class TmrRecipe:
         """Return tasks for root causes and single tests. Affected tests get tasks when their root cause is settled."""
         moves = list_facts(state, BaseMoved)
         self._base = moves[-1].commit if moves else self._plan.base
-        rows = [row for root_cause in self._root_causes for row in self._plan_root_cause(state, root_cause)]
+        rows: list[JournalRow] = [*self._judges.hosts.list_new_rows()]
+        rows += [row for root_cause in self._root_causes for row in self._plan_root_cause(state, root_cause)]
         # The scheduler asks in every turn. If the last test has its task, all others have theirs.
         if self._single_tests and make_slug(self._single_tests[-1].test.id) not in state.tasks:
             for baseline in self._single_tests:
@@ -308,6 +309,11 @@ class TmrRecipe:
 
     def _record_run(self, commit: str, test: TestFunction, test_run: TestRun) -> None:
         self.receipt_runs.setdefault((commit, test.id), []).append(test_run)
+
+    @property
+    def is_waiting_for_host(self) -> bool:
+        """True when a receipt waits until the provider has capacity for a test host."""
+        return self._judges.hosts.is_waiting_for_capacity
 
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return the claimed outcome if its receipt confirms it, else the receipt's verdict and reason."""

@@ -58,13 +58,14 @@ class ToyEngine(EngineDefaults[ToyMachine]):
     """Directories below the setting `root`, named NAME.TAG.KEY. A running one has a file `on` with its start count."""
 
     options: tuple[str, ...] = ("size", "env.")
-    settings: tuple[str, ...] = ("root",)
+    settings: tuple[str, ...] = ("root", "places")
     can_stop = True
     can_snapshot = True
 
     def __init__(self, home: Home, options: dict[str, object]) -> None:
         self._root = Path(str(options["root"]))
         self._key = host_store.compute_owner_key(home)
+        self._places = int(str(options.get("places", 1000)))  # machines that may exist at the same time
 
     def plan_machine(self, name: str, options: dict[str, object]) -> ToyMachine:
         size = find_text(options, "size")
@@ -78,6 +79,8 @@ class ToyEngine(EngineDefaults[ToyMachine]):
 
     def create(self, name: str, machine: ToyMachine) -> ToyMachine:
         self._fault("full", EngineBusy("there is no room", "wait"))
+        if sum(path.is_dir() for path in self._root.iterdir()) >= self._places:
+            raise EngineBusy("all places are taken", "wait")
         machine_dir = self._root / f"{name}.{machine.tag}.{self._key}"
         if machine.source:
             shutil.copytree(Path(machine.source) / "files", machine_dir)

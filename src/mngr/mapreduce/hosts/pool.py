@@ -218,14 +218,14 @@ class HostPool:
 
     # Releasing
 
-    def release_idle_hosts(self, *, is_launching_over: bool) -> None:
-        """Release the hosts without agents, except those that queued tasks can still use."""
+    def release_idle_hosts(self, *, releases_all: bool) -> None:
+        """Release the hosts without agents. Without `releases_all`, keep those that queued tasks can still use."""
         if self.provider is None:
             return
         self._slots.retain_tasks({task.task.slug for task in _list_tasks_on_hosts(self._state.current)})
         if self._options.keep_hosts:
             return
-        wanted = 0 if is_launching_over else self._state.current.tasks.count_in_state("queued")
+        wanted = 0 if releases_all else self._state.current.tasks.count_in_state("queued")
         for host in self._slots.take_idle_hosts(wanted, self._reachability.unreachable):
             if host in self._state.current.hosts:
                 self._release_host(host)

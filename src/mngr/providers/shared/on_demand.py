@@ -49,6 +49,7 @@ class OnDemandProvider(Generic[AnyMachine]):
         self._home = home
         self._options = options
         self._note = note
+        self._cancelled: set[str] = set()  # hosts that nobody waits for any more
         engine: Any = self.make_engine(name, home, options, note)
         self._engine: SnapshotEngine[AnyMachine] = engine  # Snapshots are used only if `can_snapshot` is true.
         self.can_stop_hosts: bool = self._engine.can_stop
@@ -76,6 +77,7 @@ class OnDemandProvider(Generic[AnyMachine]):
             name = f"mngr-{os.urandom(4).hex()}"
             self._create_host(name, options, auto=True, patience=self.patience if self.waits else 0.0)
             return self.open(name)
+        self._cancelled.discard(host)
         with self._lock(host):
             finish_interrupted(self._home, self.name, host, self._remove_host)
             if host_store.find_facts(self._home, self.name, host) is not None:
@@ -87,6 +89,13 @@ class OnDemandProvider(Generic[AnyMachine]):
                 host_options = options or get_original_options(self._home, old_facts)
                 self._create_host(host, host_options, auto=old_facts.auto, patience=self.patience)
         return self.open(host)
+
+    def cancel_create(self, host: str) -> None:
+        """Let another thread's `create` of this host fail, if it still waits for capacity."""
+        self._cancelled.add(host)
+        facts = host_store.find_facts(self._home, self.name, host, "making")
+        if facts is not None:
+            self._engine.remove(host, self._read_machine(facts))
 
     def check_options(self, options: dict[str, object]) -> None:
         """Raise UsageError for options that no host can have; create nothing."""
@@ -221,7 +230,7 @@ class OnDemandProvider(Generic[AnyMachine]):
         plan = HostFacts(options=options, auto=auto, network=network, own={"engine": planned.write()})
         host_store.save_facts(self._home, self.name, name, plan.replace(owner=this_process), "making")
         try:
-            machine = self._retry_while_busy(lambda: self._engine.create(name, planned), patience)
+            machine = self._retry_while_busy(name, lambda: self._engine.create(name, planned), patience)
             first = self._engine.build_first_program(name, machine)
             prepared = self._prepare_home(name, machine, first)
         except BaseException as error:
@@ -276,7 +285,7 @@ class OnDemandProvider(Generic[AnyMachine]):
         host_store.save_facts(self._home, self.name, host, note)
         try:
             if verb == "start":
-                machine = self._retry_while_busy(partial(self._engine.start, host, machine), self.patience)
+                machine = self._retry_while_busy(host, partial(self._engine.start, host, machine), self.patience)
             else:
                 machine = self._engine.stop(host, machine)
         except MngrError:
@@ -284,14 +293,14 @@ class OnDemandProvider(Generic[AnyMachine]):
             raise
         host_store.save_facts(self._home, self.name, host, facts.replace(own={"engine": machine.write()}))
 
-    def _retry_while_busy(self, action: Callable[[], AnyMachine], patience: float) -> AnyMachine:
+    def _retry_while_busy(self, host: str, action: Callable[[], AnyMachine], patience: float) -> AnyMachine:
         """Return the result of `action`. Repeat it for `patience` seconds while the engine is busy."""
         deadline, pause, last_message = time.monotonic() + patience, 1.0, ""
         while True:
             try:
                 return action()
             except EngineBusy as busy:
-                if time.monotonic() + pause > deadline:
+                if time.monotonic() + pause > deadline or host in self._cancelled:
                     raise
                 if busy.message != last_message:
                     self._note(f"{busy.message}; waiting for {self.name}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from mngr.tmr.cleanroom.room_leases import IdleRoom, RoomLease, RoomLeases, Room
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox, SandboxBuilder
 
 CLEAN_ROOM_LABEL = {"role": "clean-room"}
+_MAX_IDLE_SECONDS = 30.0  # A created host without tests is destroyed after this time: agents may wait for its place.
 
 
 def count_cores() -> int:
@@ -71,7 +73,7 @@ class CleanRoomPool:
         self._options, self._on, self._name_prefix = options, options.on, name_prefix
         self._sandbox_builder = None if options.sandbox is None else SandboxBuilder(options.sandbox)
         self.cache_key = options.cache_key
-        self._hosts = RoomHosts(fleet, self._on, f"tmr-{run}-{name_prefix}")
+        self.hosts = RoomHosts(fleet, self._on, f"tmr-{run}-{name_prefix}")
         self._leases = RoomLeases[CleanRoom](self.max_rooms)
 
     @contextlib.contextmanager
@@ -92,6 +94,10 @@ class CleanRoomPool:
             raise
         room.prepare_for_reuse()
         self._leases.keep(IdleRoom(lease.number, purpose, room))
+        if self.creates_hosts:
+            timer = threading.Timer(_MAX_IDLE_SECONDS, self.release_idle, [_MAX_IDLE_SECONDS])
+            timer.daemon = True
+            timer.start()
 
     def _open_room(self, lease: RoomLease[CleanRoom], purpose: RoomPurpose) -> CleanRoom:
         """Return the idle room of the lease, or a new room if the idle one has another purpose."""
@@ -112,14 +118,14 @@ class CleanRoomPool:
     def _create_room(self, number: int, commit: str, source: str | None) -> CleanRoom:
         """Create the clean room with this number, and replace a leftover of the same name."""
         name = f"tmr-{self.run}-{self._name_prefix}-{number}"
-        on = self._hosts.choose_address(number)
         trusted_commit = self._options.trusted_commit
         setup_commit = trusted_commit if trusted_commit and self.settings.get("project.setup") else commit
-        try:
-            view = self._create_agent(name, on, setup_commit, source)
-        except NameTaken:  # by a leftover: nobody else creates clean rooms for this run
-            self.fleet.discard_clean_rooms([name])
-            view = self._create_agent(name, on, setup_commit, source)
+        with self.hosts.create_or_use(number) as on:
+            try:
+                view = self._create_agent(name, on, setup_commit, source)
+            except NameTaken:  # by a leftover: nobody else creates clean rooms for this run
+                self.fleet.discard_clean_rooms([name])
+                view = self._create_agent(name, on, setup_commit, source)
         try:
             room = CleanRoom(self.fleet, view.name, view.work_dir, setup_commit, self.repo, self._sandbox_builder)
             room.keeps_bytecode = commit == trusted_commit
@@ -184,17 +190,23 @@ class CleanRoomPool:
             for outcome in self.fleet.discard_clean_rooms([agent.name for agent in leftovers])
             if outcome.ok
         ]
-        self._hosts.remove_leftovers(prefixes)
+        self.hosts.remove_leftovers(prefixes)
         return removed
 
     @property
     def creates_hosts(self) -> bool:
         """True when each clean room gets a host that a provider creates, so that a lost host can be replaced."""
-        return bool(self._hosts.provider)
+        return bool(self.hosts.provider)
+
+    def release_idle(self, seconds: float = 0.0) -> None:
+        """Discard the clean rooms that nobody has used for so long, and destroy the hosts without a room."""
+        idle_rooms, numbers = self._leases.retire_idle(seconds)
+        if idle_rooms:
+            self.fleet.discard_clean_rooms([room.name for room in idle_rooms])
+        self.hosts.destroy(numbers)
 
     def close(self) -> None:
         """Discard the idle clean rooms, and destroy the hosts that were created for clean rooms."""
-        idle_rooms = self._leases.remove_idle()
-        if idle_rooms:
-            self.fleet.discard_clean_rooms([room.name for room in idle_rooms])
-        self._hosts.release()
+        self.hosts.stop_creating()
+        self.release_idle()
+        self.hosts.release()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Room = TypeVar("Room")
@@ -24,6 +25,7 @@ class IdleRoom(Generic[Room]):
     number: int
     purpose: RoomPurpose
     room: Room
+    since: float = field(default_factory=time.monotonic, compare=False)
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,23 @@ class RoomLeases(Generic[Room]):
     def return_number(self, number: int, *, is_lost: bool) -> None:
         """Let others use the number, whose room is gone. If its host is lost, use a new number for a new host."""
         with self._changed:
-            self._last_number += is_lost
-            self._free_numbers.append(self._last_number if is_lost else number)
+            self._free_numbers.append(self._make_number() if is_lost else number)
             self._changed.notify()
 
-    def remove_idle(self) -> list[Room]:
-        """Return all idle rooms, which the caller must discard, and free their numbers."""
+    def retire_idle(self, seconds: float) -> tuple[list[Room], list[int]]:
+        """Return the rooms that were idle for so long, which the caller must discard, and the numbers without a room.
+
+        Other numbers take the place of these numbers, so that later rooms get other hosts.
+        """
         with self._changed:
-            rooms = [idle.room for idle in self._idle]
-            self._free_numbers += [idle.number for idle in self._idle]
-            self._idle.clear()
+            latest = time.monotonic() - seconds
+            retired = [idle for idle in self._idle if idle.since <= latest]
+            self._idle = [idle for idle in self._idle if idle.since > latest]
+            numbers = [*(idle.number for idle in retired), *self._free_numbers]
+            self._free_numbers = [self._make_number() for _ in numbers]
             self._changed.notify_all()
-        return rooms
+        return [idle.room for idle in retired], numbers
+
+    def _make_number(self) -> int:
+        self._last_number += 1
+        return self._last_number

@@ -152,6 +152,10 @@ class _AdviceRecipe:
         """Return None: there is nothing to verify."""
         return None
 
+    @property
+    def is_waiting_for_host(self) -> bool:
+        return False
+
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return "advised", or "failed" with the reason if there is no answer."""
         if task.claim.get("order") or task.claim.get("prose"):

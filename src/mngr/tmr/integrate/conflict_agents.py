@@ -356,6 +356,10 @@ class _ConflictRecipe:
         """Return None: `judge` has checked everything already."""
         return None
 
+    @property
+    def is_waiting_for_host(self) -> bool:
+        return False
+
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return "merged", "unmerged", or "failed" if there is no answer."""
         if task.claim.get("tree"):

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from mngr.base.errors import Unreachable
+from mngr.base.errors import EngineBusy, Unreachable
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken
@@ -86,8 +86,11 @@ def run_baseline(
     for thread in threads:
         thread.start()
     try:
+        queue.wait_until_closed()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                rooms.hosts.stop_creating()  # nobody needs a host that still waits for capacity
+                thread.join(1.0)
     except BaseException:
         queue.close()
         raise
@@ -126,13 +129,18 @@ class _BaselineWorker:
                     self._work_in_room(room)
             except CleanRoomBroken:
                 continue  # the next loop acquires another clean room
+            except EngineBusy as error:
+                if not rooms.hosts.has_host and self._queue.has_more():  # else others run the tests
+                    self.errors.append(error)
+                    self._queue.close()
             except Unreachable as error:
                 if not rooms.creates_hosts or not self._may_lose_another_host(rooms.max_rooms):
                     self.errors.append(error)
                     self._queue.close()
             except BaseException as error:
-                self.errors.append(error)
-                self._queue.close()
+                if self._queue.has_more():
+                    self.errors.append(error)
+                    self._queue.close()
 
     def _may_lose_another_host(self, host_count: int) -> bool:
         """Count a lost host. Return False when too many hosts were lost to try another one."""
@@ -293,6 +301,11 @@ class _BaselineQueue:
             if not self._jobs and not self._running_count and not self._closed:
                 self._start_next_stage()
             self._changed.notify_all()
+
+    def wait_until_closed(self) -> None:
+        """Wait until the last job has ended or the queue is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed)
 
     def close(self) -> None:
         """Stop handing out jobs and wake all waiting threads."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from mngr.agents.sandbox.isolation_check import SandboxUnavailable
-from mngr.base.errors import MngrError
+from mngr.base.errors import EngineBusy, MngrError
 from mngr.base.paths import open_plain_file
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_room import CleanRoomBroken
@@ -69,7 +69,7 @@ def verify(
             clean_rooms, request, options, cache=cache, artifacts_dir=artifacts_dir, on_run=on_run
         ) as runner:
             return _verify_in_room(clean_rooms, request, options, blank, runner)
-    except SandboxUnavailable:
+    except (SandboxUnavailable, EngineBusy):  # this says nothing about the claim
         raise
     except CleanRoomBroken as error:
         return blank.replace(reason=f"the clean room broke twice: {error.message}")
