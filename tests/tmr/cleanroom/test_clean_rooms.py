@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -325,6 +326,22 @@ def test_files_of_git_lfs_have_the_content_that_the_users_repository_has(world: 
             assert room.run(["sh", "-c", "rm large.bin; ln -s plain.txt large.bin"], clean=False).code == 0
     shutil.rmtree(world.repo / ".git/lfs")
     run_git(world.repo, "reset", "-q", "--hard", world.base)
+
+
+def test_commands_do_not_search_the_python_that_runs_mngrs_programs(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool that manages Python versions puts a script in the place of `python3`, which starts many processes."""
+    log, script = tmp_path / "log", tmp_path / "bin/python3"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\necho started >>{log}\nexec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+    rooms = CleanRoomPool(world.fleet, "script", str(world.repo), CleanRoomOptions(env=BARE), at_once=1)
+    with contextlib.closing(rooms), rooms.acquire(world.base) as room:
+        before = log.read_text()
+        assert room.run(["true"]).code == 0 and room.run(["true"]).code == 0
+        assert log.read_text() == before
 
 
 def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> None:

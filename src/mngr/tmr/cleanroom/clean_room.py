@@ -89,14 +89,14 @@ class CleanRoom:
     ) -> None:
         self._fleet = fleet
         programs = read_clean_room_programs()
-        self._program_args = ["-c", programs["mngr_clean_room.py"]]
+        self._program_args = ["python3", "-I", "-S", "-c", programs["mngr_clean_room.py"]]
         self.name, self.work_dir, self.repo = name, work, repo
         self.renew: Callable[[], None] = lambda: None  # replaces the workspace by a new one
         self._must_clean = False  # the next command begins with a clean work dir in any case
         self.lfs_store = ""  # where the user's repository keeps the contents of git-lfs files
         _, texts = self._run_program(CleanRoomJob(programs=programs))
         survey = decode(RoomSurvey, texts)
-        self._program_args = ["-c", PROGRAM_LOADER % survey.kept]
+        self._program_args = [survey.python or "python3", "-I", "-S", "-c", PROGRAM_LOADER % survey.kept]
         self.commit, self.tree = survey.at.split()
         if not self.commit.startswith(commit):
             raise CleanRoomBroken(
@@ -229,7 +229,7 @@ class CleanRoom:
 
     def _run_program(self, job: CleanRoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program and return the numbers and texts of its answer."""
-        argv = ["python3", "-I", "-S", *self._program_args, repr(encode(job))]
+        argv = [*self._program_args, repr(encode(job))]
         result = self._execute(argv, None if timeout is None else timeout + _HOST_GRACE_SECONDS)
         return self._parse_answer(result.stdout, result.stderr)
 

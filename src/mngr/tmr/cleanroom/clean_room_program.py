@@ -122,6 +122,7 @@ def describe_workspace() -> dict[str, str]:
         "outputs": os.environ["MNGR_OUTPUT_DIR"],
         "host": os.uname()[1],
         "kept": program_dir,
+        "python": sys.executable,
         **{name: "\0".join(paths) for name, paths in lists.items()},
         "identities": "\0".join(mngr_protection.identify(name.rstrip("/")) for name in (".git", *virtualenvs)),
     }
@@ -249,15 +250,13 @@ def become_subreaper() -> None:
 
 
 class WatchedProcess:
-    """A process in its own session. Only the end of each output stream is kept."""
+    """A process in its own session. Only the end of each output stream is kept.
+
+    `filter` is the seccomp filter of a sandboxed command.
+    """
 
     def __init__(
-        self,
-        argv: list[str],
-        env: dict[str, str],
-        most: int,
-        filter: bytes | None = None,  # the seccomp filter of a sandboxed command
-        limits: Any = None,
+        self, argv: list[str], env: dict[str, str], most: int, filter: bytes | None = None, limits: Any = None
     ) -> None:
         self.code: int | None = None
         self.limit_message = ""  # the limit that the process was killed for

@@ -53,6 +53,7 @@ class RoomSurvey(Struct):
     outputs: str
     host: str
     kept: str  # the directory with mngr's programs
+    python: str  # the interpreter that runs mngr's programs; `python3` can be a slow script that only finds it
     made: str  # paths that set-up created outside git; lists are joined with a NUL
     submodules: str  # their paths
     environments: str  # those of the created paths that are virtual environments
