@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
-from mngr.tmr.runners.pytest.runner import PytestOptions
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.pytest.trials import FileEdit, Trial, TrialRun, run_trials
 from tests.tmr.world import PYTEST, World, new_world
 
@@ -173,3 +174,22 @@ def test_a_link_in_place_of_a_directory_does_not_reach_the_next_trial(world: Wor
         "pass",
         "pass",
     ]
+
+
+def test_a_trial_skips_the_summaries_of_installed_plugins_but_not_the_projects_own(tmp_path: Path) -> None:
+    summary = "def pytest_terminal_summary(terminalreporter):\n    terminalreporter.write_line('{text}')\n"
+    files = {
+        "shop.py": SHOP,
+        "tests/test_shop.py": "def test_total():\n    pass\n",
+        "conftest.py": summary.format(text="of the project"),
+        "installed/summary_plugin.py": summary.format(text="of a plugin"),
+        "installed/summary-1.0.dist-info/entry_points.txt": "[pytest11]\nsummary = summary_plugin\n",
+        "installed/summary-1.0.dist-info/METADATA": "Name: summary\nVersion: 1.0\n",
+    }
+    with new_world(tmp_path, files) as world:
+        world.room.env = {"PYTHONPATH": "installed", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
+        whole = PytestRunner(PytestOptions(pytest=PYTEST)).run_test(world.room, world.test("test_total"))
+        (result,) = run(world, [trial(world)])
+    assert "of the project" in whole.output and "of a plugin" in whole.output
+    assert result is not None and result.run.outcome == "pass"
+    assert "of the project" in result.output and "of a plugin" not in result.output

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import gc
 import hashlib
 import json
 import os
@@ -324,6 +325,7 @@ def drive() -> NoReturn:
     with open("/dev/urandom", "rb", buffering=0) as file:
         file.readinto(KEY)
     write_line(hashlib.blake2b(KEY).hexdigest())
+    gc.freeze()  # the children then do not search pytest's own objects for garbage
     for number, trial in enumerate(trials):
         if time.monotonic() >= end and not trial["always"]:
             continue
@@ -384,7 +386,7 @@ def _run_child(number: int, trial: Any, report_fd: int, output_fd: int, foreign_
         probe.__file__ = __file__
         sys.modules["mngr_probe"] = sys.modules["mngr_probe_hooks"] = probe
         exec(compile(probe_text, __file__, "exec"), probe.__dict__)
-        code = int(pytest.main(args, plugins=[probe]))
+        code = int(pytest.main(args, plugins=[probe, _SkipSummaries()]))
         # As at the normal end of a program. Threads and handlers of the tests may decide the exit code.
         sys.stdout.flush()
         sys.stderr.flush()
@@ -396,6 +398,16 @@ def _run_child(number: int, trial: Any, report_fd: int, output_fd: int, foreign_
         traceback.print_exc()
     finally:
         os._exit(code & 0xFF)
+
+
+class _SkipSummaries:
+    """Skips the summaries that installed plugins print at the end. Nobody reads them, and some take longer than a test."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: Any) -> None:
+        manager, hook = session.config.pluginmanager, session.config.hook
+        installed = [plugin for plugin, _ in manager.list_plugin_distinfo()]
+        hook.pytest_terminal_summary = manager.subset_hook_caller("pytest_terminal_summary", installed)
 
 
 def _run_script(script: str) -> NoReturn:
