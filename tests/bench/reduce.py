@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.bench.measure import Case
 from tests.bench.world import BIN, World
+from tests.support.own_runs import adopt_run
 from tests.support.reduce_judge import judge
 from tests.support.reduce_world import PYTEST, make_world
 
@@ -37,6 +38,7 @@ def reduce(world: World, branches: int = 100, each: float = 0.05) -> list[Case |
     """
     directory = world.root / "reduce"
     project = make_world(directory, branches=branches, seconds=each)
+    adopt_run(world.home, project.run)
     first = _integrated(world, directory)
     data = json.loads(Path(project.run.path, "integration.json").read_text())
     problems = judge(project, data)

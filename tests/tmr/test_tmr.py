@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mngr.base.paths import Home
 from mngr.mapreduce.journal.journal_file import find_writer
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.changes.rejection_history import Rejection, RejectionFile
@@ -205,7 +206,7 @@ def test_claims_are_verified_and_confirmed_tests_are_skipped_next_time(project: 
     rejection = Rejection(
         change="c0", title="Less", paths=["tests/test_lazy.py"], tests=[], reason="keep it", run="r", at=""
     )
-    RejectionFile(str(project.repo)).add([rejection])
+    RejectionFile(Home(str(project.home)), str(project.repo)).add([rejection])
     second_report = play(project, {}, name="s", code=4)
     skipped = {row["test"]: row["why"] for row in second_report["skipped"]}
     assert skipped == {

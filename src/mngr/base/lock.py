@@ -20,7 +20,7 @@ class Lock:
 
     def __enter__(self) -> Lock:
         try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise MngrError(
                 f"cannot lock {self.path}: {error.strerror}", f"check the permissions: ls -l {self.path}"

@@ -27,6 +27,8 @@ SNAPSHOT_EXCLUDES = (
     "settings.toml",
     "tmux.socket",
     "trust",
+    "own_runs",
+    "history",
 )
 LOCAL_SETTINGS = os.path.join(".mngr", "settings.local.toml")
 
@@ -48,6 +50,8 @@ class Home:
         self.ssh_config = os.path.join(self.ssh, "config")
         self.crashes = os.path.join(self.root, "crashes")
         self.trust = os.path.join(self.root, "trust")
+        self.own_runs = os.path.join(self.root, "own_runs")
+        self.history = os.path.join(self.root, "history")
         self.settings = os.path.join(self.root, "settings.toml")
         self.version_file = os.path.join(self.root, "version")
         self.socket_link = os.path.join(self.root, "tmux.socket")
@@ -128,6 +132,7 @@ class Home:
             "settings.toml",
         }
         known_entries |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh", "trust"}
+        known_entries |= {"own_runs", "history"}
         foreign_entries = sorted(name for name in entries - known_entries if not name.startswith("version"))
         if foreign_entries:
             raise MngrError(

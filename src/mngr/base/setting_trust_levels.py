@@ -28,12 +28,12 @@ _CLASSES = {
 # The options whose defaults a project may set in `[commands.COMMAND]`, and for `create` also in `[templates.NAME]`.
 # `[tmr]` holds the options of `tmr run`.
 SAFE_OPTIONS: dict[str, tuple[str, ...]] = {
-    "create": ("activity", "branch", "connect", "idle_timeout", "kind", "label"),
+    "create": ("activity", "connect", "idle_timeout", "kind", "label"),
     "list": ("fields", "filter", "git", "host", "hosts", "label", "sort", "state"),
     "diff": ("committed", "name_only", "stat"),
     "capture": ("ansi", "history"),
     "usage": ("by",),
-    "tmr run": ("alarm", "canary", "changed_since", "only", "tries"),
+    "tmr run": ("alarm", "canary", "changed_since", "only"),
 }
 
 

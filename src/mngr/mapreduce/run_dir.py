@@ -8,15 +8,12 @@ import os
 import re
 import time
 
+from mngr.base import project_files
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
 from mngr.base.names_and_addresses import is_agent_name
 
+_RUNS_DIR = os.path.join(".mngr", "runs")  # in the project
 _MAX_SLUG_WORD = 31  # characters of a task's title in its slug, so that `tmr-RUN-SLUG-2` is a valid agent name
-
-
-def get_runs_dir(root: str) -> str:
-    """Return the directory that holds all runs of a project, and what they leave for later runs."""
-    return os.path.join(root, ".mngr", "runs")
 
 
 class RunDir:
@@ -25,7 +22,7 @@ class RunDir:
     def __init__(self, root: str, name: str) -> None:
         self.root = root  # the project's directory
         self.name = name
-        self.path = os.path.join(get_runs_dir(root), name)
+        self.path = os.path.join(root, _RUNS_DIR, name)
         self.plan = os.path.join(self.path, "run.json")
         self.journal = os.path.join(self.path, "journal.jsonl")
         self.repo = os.path.join(self.path, "repo.git")
@@ -50,12 +47,7 @@ def create_run_dir(root: str, name: str | None = None) -> RunDir:
             "use at most 20 characters: a-z, 0-9, _ and -; for example: --name nightly",
         )
     run = RunDir(root, name)
-    runs_dir = os.path.dirname(run.path)
-    os.makedirs(runs_dir, exist_ok=True)
-    ignore = os.path.join(runs_dir, ".gitignore")
-    if not os.path.exists(ignore):
-        with open(ignore, "w", encoding="utf-8") as file:
-            file.write("*\n")
+    project_files.write_new_project_file(root, os.path.join(_RUNS_DIR, ".gitignore"), b"*\n")
     try:
         os.mkdir(run.path, 0o700)
     except FileExistsError:
@@ -70,7 +62,7 @@ def create_run_dir(root: str, name: str | None = None) -> RunDir:
 
 def list_runs(root: str) -> list[str]:
     """Return the names of a project's runs, the latest last."""
-    runs_dir = get_runs_dir(root)
+    runs_dir = os.path.join(root, _RUNS_DIR)
     try:
         names = [name for name in os.listdir(runs_dir) if is_agent_name(name)]
     except FileNotFoundError:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 
 from mngr.api import Fleet
+from mngr.base import paths, shell
 from mngr.base.errors import MngrError
+from mngr.base.paths import Home
 from mngr.host import git
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir, create_run_dir, get_run
 
+_ID_FILE = "id"
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
+_MAX_ID_BYTES = 64
 _FETCH_ARGS = (
     "--git-dir=.",  # the run's own repository is bare
     "-c",
@@ -36,6 +42,7 @@ def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
         )
     run = create_run_dir(root, name)
     try:
+        register_run(fleet.context.home, run)
         if name is not None:
             _claim_name(fleet, run)
         _make_repo(local, run, repo)
@@ -46,24 +53,54 @@ def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
 
 
 def get_own_run(local: Host, root: str, name: str | None = None, kind: str | None = None) -> RunDir:
-    """Return a run as `get_run` does. Raise MngrError for a run that came with the repository."""
+    """Return a run as `get_run` does. Raise MngrError for a run that this home did not create."""
     run = get_run(root, name, kind)
     if not is_own_run(local, run):
+        path = shell.join([run.path])
         raise MngrError(
-            f"{run.path} came with the repository, so mngr uses neither its plan nor its commits",
-            f"delete it: git rm -r {os.path.relpath(run.path, root)}",
+            f"{run.path} was not created here with this home of mngr, so mngr uses neither its plan nor its commits",
+            f"use the home that created the run: mngr --home DIR tmr status; or delete the run: rm -r {path}",
         )
     return run
 
 
 def is_own_run(local: Host, run: RunDir) -> bool:
-    """True unless git tracks the folder of the run. A run's plan says which commands run, and in which sandbox."""
-    if os.path.realpath(run.path) != os.path.join(os.path.realpath(run.root), ".mngr", "runs", run.name):
+    """True for a run that this home created. A run's plan says which commands run, and in which sandbox.
+
+    A repository or an archive can contain such a folder, but it does not know an id of this home. A folder with a known id is
+    a copy unless it is in the same place, or has been moved.
+    """
+    real_path = os.path.realpath(run.path)
+    if real_path != os.path.join(os.path.realpath(run.root), ".mngr", "runs", run.name):
         return False
-    tracked = git.run(local, run.root, "ls-files", "-z", "--", ".mngr", git_command=git.SAFE_GIT)
-    names = tracked.out.decode("utf-8", "surrogateescape").split("\0")
-    folder = f".mngr/runs/{run.name}"
-    return not any(name in (".mngr", ".mngr/runs", folder) or name.startswith(f"{folder}/") for name in names)
+    try:
+        folder = os.lstat(real_path)
+        with paths.open_plain_file(os.path.join(real_path, _ID_FILE)) as file:
+            run_id = file.read(_MAX_ID_BYTES).decode("ascii", "replace")
+        if folder.st_uid != os.geteuid() or not _RUN_ID.fullmatch(run_id):
+            return False
+        with open(os.path.join(local.home.own_runs, run_id), encoding="utf-8", errors="surrogateescape") as file:
+            created_path, _, created_inode = file.read().partition("\0")
+    except OSError:
+        return False
+    return created_path == real_path or created_inode == _format_inode(folder)
+
+
+def register_run(home: Home, run: RunDir) -> None:
+    """Write an id into the folder of a new run, and note in the home that it created this run."""
+    home.create()
+    os.makedirs(home.own_runs, mode=0o700, exist_ok=True)
+    run_id = os.urandom(16).hex()
+    real_path = os.path.realpath(run.path)
+    text = f"{real_path}\0{_format_inode(os.lstat(real_path))}"
+    with open(os.path.join(home.own_runs, run_id), "x", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    with open(os.path.join(run.path, _ID_FILE), "x", encoding="ascii") as file:
+        file.write(run_id)
+
+
+def _format_inode(folder: os.stat_result) -> str:
+    return f"{folder.st_dev}:{folder.st_ino}"
 
 
 def _claim_name(fleet: Fleet, run: RunDir) -> None:

@@ -112,7 +112,7 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
             recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, _join_cited_blocks(fleet, run, plan, prepared))
             if observer.confirm is not None and not replay_rows(journal.rows).tasks:
                 prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
-                history = RunHistory(run.root)
+                history = RunHistory(local.home, run.root)
                 tasks = recipe.list_first_tasks()
                 slots, cores = limits.max_agents, clean_rooms.max_rooms
                 estimate = estimate_run(plan, prepared, tasks, history, prompts, slots, cores)

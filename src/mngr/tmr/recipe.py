@@ -64,8 +64,8 @@ class TmrRecipe:
         self._root_causes = prepared.root_causes
         self._blocks = blocks  # test -> the tutorial blocks that it cites
         self._template = prompts.load_template(run.root)
-        self._history = RunHistory(run.root).tests  # test -> how an earlier run ended
-        self._rejections = list(RejectionFile(run.root).read().values())
+        self._history = RunHistory(local.home, run.root).tests  # test -> how an earlier run ended
+        self._rejections = list(RejectionFile(local.home, run.root).read().values())
         self._base = plan.base
         affected = {test for root_cause in self._root_causes for test in self._list_affected_tests(root_cause)}
         # The tests that share no root cause: all of them get their task at once.

@@ -40,7 +40,7 @@ def save_history(local: Host, run: RunDir, plan: RunPlan, state: RunState, prepa
             )
         )  # fmt: skip
     if entries:
-        RunHistory(run.root).add(entries)
+        RunHistory(local.home, run.root).add(entries)
 
 
 def record_flaky_tests(
@@ -52,7 +52,7 @@ def record_flaky_tests(
         state, with_reused=False
     ).values():  # a difference between suite and alone is no flakiness
         groups += [group for seen in ("suite", "alone") if (group := [run for run in runs if run.seen == seen])]
-    flaky = FlakyTestFile(run.root)
+    flaky = FlakyTestFile(local.home, run.root)
     sources: dict[str, str] = {}
     for test in {group[0].test for group in groups if has_mixed_outcomes(group)}:
         blob = git.run(

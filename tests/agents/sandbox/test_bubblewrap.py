@@ -122,7 +122,7 @@ def write_program(path: Path, text: str = "#!/bin/sh\n") -> Path:
     return path
 
 
-def test_programs_on_the_path_are_visible_with_their_installation(
+def test_programs_on_the_path_are_visible_with_their_libraries_but_not_with_other_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = tmp_path / "user"
@@ -130,6 +130,8 @@ def test_programs_on_the_path_are_visible_with_their_installation(
     home = Home(str(user / ".mngr"))
     write_program(tmp_path / "node" / "bin" / "node")
     (tmp_path / "node" / "lib").mkdir()
+    (tmp_path / "node" / ".env").write_text("PASSWORD=x\n")
+    (tmp_path / "node" / "src").mkdir()  # of a project, not of Go
     write_program(user / ".cargo" / "bin" / "cargo")  # The directory above it holds credentials.
     write_program(user / ".local" / "share" / "thing" / "1.0")
     (user / ".local" / "bin").mkdir()
@@ -145,7 +147,8 @@ def test_programs_on_the_path_are_visible_with_their_installation(
     assert sorted(visible) == sorted(
         str(path)
         for path in (
-            tmp_path / "node",
+            tmp_path / "node" / "bin",
+            tmp_path / "node" / "lib",
             user / ".cargo" / "bin",
             user / ".local" / "bin",
             user / ".local" / "share" / "thing" / "1.0",

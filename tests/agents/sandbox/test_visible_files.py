@@ -44,7 +44,8 @@ def test_the_python_installation_behind_a_virtual_environment_is_visible(tmp_pat
     make_python(tmp_path / "cpython-3.12.1")
     (tmp_path / "cpython-3.12").symlink_to("cpython-3.12.1")
     shown = list_shown_dirs(tmp_path / "home", tmp_path / "cpython-3.12/bin/python3.12")
-    assert shown == [str(tmp_path / "cpython-3.12.1"), str(tmp_path / "cpython-3.12")]
+    installations = (tmp_path / "cpython-3.12.1", tmp_path / "cpython-3.12")
+    assert shown == [str(path / name) for path in installations for name in ("bin", "lib")]
 
 
 @pytest.mark.parametrize("name", [".ssh/id_rsa", ".ssh/bin/python3", "tools/bin/python3"])
@@ -65,7 +66,7 @@ def test_a_link_named_like_a_python_does_not_show_the_directories_around_it(tmp_
     link.parent.mkdir(parents=True)
     (tmp_path / "project/lib").mkdir()
     link.symlink_to(program)
-    assert list_shown_dirs(tmp_path / "home", link) == [str(tmp_path / "cpython")]
+    assert list_shown_dirs(tmp_path / "home", link) == [str(tmp_path / "cpython" / name) for name in ("bin", "lib")]
 
 
 def test_the_directory_around_the_users_home_is_never_a_python_installation(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mngr.base.paths import Home
 from mngr.tmr.changes.rejection_history import Rejection, RejectionFile, list_relevant_rejections, make_rejection
 from mngr.tmr.prepare.history import HistoryEntry, RunHistory
 from mngr.tmr.prepare.prompt import TaskDescription, build_prompt, load_template
@@ -21,8 +22,10 @@ def test_a_rejection_is_shown_to_later_agents_of_the_same_files(tmp_path: Path) 
     field = Field(tmp_path)
     field.claim("a", ("[FIX_IMPL] One\x1b[31m", fix(1)))
     (change,) = field.changes()
-    RejectionFile(str(tmp_path)).add([make_rejection(change, "prices\nare \x1b]0;x\x07cents", "r")])
-    rejections = list(RejectionFile(str(tmp_path)).read().values())
+    RejectionFile(Home(str(tmp_path / "home")), str(tmp_path)).add(
+        [make_rejection(change, "prices\nare \x1b]0;x\x07cents", "r")]
+    )
+    rejections = list(RejectionFile(Home(str(tmp_path / "home")), str(tmp_path)).read().values())
     summaries = ["[FIX_IMPL] One (src/app.py): prices are cents"]
     assert list_relevant_rejections(rejections, "tests/test_app.py::a") == summaries
     assert (
@@ -38,7 +41,7 @@ def test_a_rejection_is_shown_to_later_agents_of_the_same_files(tmp_path: Path) 
 
 
 def test_an_agent_sees_few_rejections_and_the_oldest_are_dropped(tmp_path: Path) -> None:
-    file = RejectionFile(str(tmp_path))
+    file = RejectionFile(Home(str(tmp_path / "home")), str(tmp_path))
     file.add(build_rejection(f"{n:03}", paths=["x" * 999] * 9, reason="y" * 9999) for n in range(510))
     rejections = file.read()
     assert len(rejections) == 500 and "009" not in rejections and "010" in rejections
@@ -49,14 +52,23 @@ def test_an_agent_sees_few_rejections_and_the_oldest_are_dropped(tmp_path: Path)
 
 
 def test_history_files_merge_and_delete_rows_and_ignore_unreadable_content(tmp_path: Path) -> None:
-    first, second = RunHistory(str(tmp_path)), RunHistory(str(tmp_path))
+    first, second = (
+        RunHistory(Home(str(tmp_path / "home")), str(tmp_path)),
+        RunHistory(Home(str(tmp_path / "home")), str(tmp_path)),
+    )
     for history, test in ((first, "a"), (second, "b")):
         history.add([HistoryEntry(test=test, outcome="fixed", verdict=None, run="r", at="", fingerprint="")])
     assert list(first.read()) == ["a", "b"], "the second did not know of the first"
-    assert first.delete_rows(["b", "c"]) == ["b"] and list(RunHistory(str(tmp_path)).tests) == ["a"]
+    assert first.delete_rows(["b", "c"]) == ["b"] and list(
+        RunHistory(Home(str(tmp_path / "home")), str(tmp_path)).tests
+    ) == ["a"]
     with pytest.raises(ValueError, match="x"), first.edit_rows() as rows:
         rows.clear()
         raise ValueError("x")
     assert list(first.read()) == ["a"] and first.delete_rows() == ["a"] and first.read() == {}
-    Path(tmp_path, ".mngr/runs/memory.json").write_text('{"rows": [{"test": 3}]}')
-    assert RunHistory(str(tmp_path)).tests == {} and RejectionFile(str(tmp_path)).delete_rows() == []
+    (file,) = (tmp_path / "home").glob("history/*/memory.json")
+    file.write_text('{"rows": [{"test": 3}]}')
+    assert (
+        RunHistory(Home(str(tmp_path / "home")), str(tmp_path)).tests == {}
+        and RejectionFile(Home(str(tmp_path / "home")), str(tmp_path)).delete_rows() == []
+    )

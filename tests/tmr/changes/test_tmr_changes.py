@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from mngr.base.paths import Home
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, save_integration
 from mngr.tmr.changes.rejection_history import RejectionFile, make_rejection
 from tests.conftest import MngrProgram
+from tests.support.own_runs import adopt_run
 from tests.tmr.field import Field, app, fix, note
 
 
@@ -17,6 +19,7 @@ from tests.tmr.field import Field, app, fix, note
 def field(mngr: MngrProgram) -> Field:
     """A run of five tasks: two make the same fix, one conflicts with it, one is refuted, one is still running."""
     field = Field(mngr.repo)
+    adopt_run(mngr.home, field.run)
     evil = {"tests/test_app.py": "def test_app():\n    assert 1  # \x1b]0;owned\x07\n"}
     for name in ("ann", "bob"):
         field.claim(name, ("[FIX_IMPL] One", fix(1)))
@@ -97,7 +100,7 @@ def test_status_lists_tasks_that_edit_the_same_lines(mngr: MngrProgram, field: F
 
 
 def test_memory_shows_and_forgets_the_reasons_for_rejections(mngr: MngrProgram, field: Field) -> None:
-    rejections = RejectionFile(str(mngr.repo))
+    rejections = RejectionFile(Home(str(mngr.home)), str(mngr.repo))
     rejections.add(make_rejection(change, "prices are cents", "r") for change in field.changes())
     keys = {row.title: key for key, row in rejections.read().items()}
     lines = mngr("tmr", "memory", "reasons").out.split("\n")

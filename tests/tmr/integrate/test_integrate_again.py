@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from mngr.base.paths import Home
+from mngr.mapreduce.run_dir import RunDir
 from mngr.testkit.contract.mngr_program import clean_up, new_env
 from mngr.tmr.changes.rejection_history import RejectionFile
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
+from tests.support.own_runs import adopt_run
 
 pytestmark = pytest.mark.agents
 
@@ -89,6 +92,7 @@ def project(integrated_repo: Path, tmp_path: Path) -> Iterator[MngrProgram]:
     """Return a copy of the integrated repository for one test."""
     env = new_env(tmp_path)
     shutil.copytree(integrated_repo, tmp_path / "repo", symlinks=True)
+    adopt_run(Path(env["MNGR_HOME"]), RunDir(str(tmp_path / "repo"), "r"))
     yield MngrProgram(tmp_path / "repo", Path(env["MNGR_HOME"]), {**env, **PYTEST})
     clean_up(tmp_path)
 
@@ -119,14 +123,16 @@ def test_a_change_can_be_excluded_restored_and_moved_to_another_base(project: Mn
     assert "a person excluded it: twice is enough" in process.out
     assert "these tests passed on the previous branch and fail now: tests/test_mul.py::test_mul" in process.out
     assert "[FIX_IMPL] mul: *" not in subjects(project) and len(subjects(project)) == 2
-    assert [rejection.reason for rejection in RejectionFile(str(project.repo)).read().values()] == ["twice is enough"]
+    assert [
+        rejection.reason for rejection in RejectionFile(Home(str(project.home)), str(project.repo)).read().values()
+    ] == ["twice is enough"]
     assert "twice is enough" in Path(project.repo, ".mngr/runs/r/PR.md").read_text()
     process = project("tmr", "integrate", "r", "--format", "jsonl")  # the exclusion still holds
     assert json.loads(process.out)["verdict"] == "green"
     assert len(subjects(project)) == 2
     project("tmr", "integrate", "r", "--with", name)
     assert run_git(project.repo, "rev-parse", "mngr/r/integrated") == first
-    assert RejectionFile(str(project.repo)).read() == {}
+    assert RejectionFile(Home(str(project.home)), str(project.repo)).read() == {}
     project("tmr", "integrate", "r", "--only", "tests")
     assert subjects(project) == ["[TEST/DOC] 1 change from 1 task"]
     project("tmr", "integrate", "r", "--only", "all")

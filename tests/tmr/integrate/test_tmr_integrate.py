@@ -12,6 +12,7 @@ import pytest
 
 from mngr.testkit.contract.mngr_program import clean_up, new_env
 from tests.conftest import MngrProgram, run_git
+from tests.support.own_runs import adopt_run
 from tests.support.reduce_judge import judge
 from tests.support.reduce_world import World, make_world, run_tests
 from tests.support.repos import list_refs, read_tree, status
@@ -43,6 +44,7 @@ def make(root: Path, branches: int, seed: int = 7) -> Made:
     """Return an integrated world whose user has unfinished work in the checkout."""
     world = make_world(root / "repo", branches=branches, seed=seed)
     env = new_env(root)
+    adopt_run(Path(env["MNGR_HOME"]), world.run)
     add_user_work(world.root)
     made = Made(world, MngrProgram(world.root, Path(env["MNGR_HOME"]), env), state(world.root), {})
     made.data = made()

@@ -125,7 +125,7 @@ def test_a_run_that_a_repository_contains_is_not_used(project: MngrProgram, tmp_
     run_git(project.repo, "add", "-Af")
     run_git(project.repo, "commit", "-qm", "a run")
     for command in ("resume", "integrate", "retry", "changes", "report"):
-        assert "came with the repository" in project("tmr", command, "r", code=1).err
+        assert "was not created here" in project("tmr", command, "r", code=1).err
     assert not mark.exists()
 
 

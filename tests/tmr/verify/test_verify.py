@@ -12,6 +12,7 @@ import pytest
 
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import encode
+from mngr.base.paths import Home
 from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
 from mngr.tmr.prepare.flaky_list import FlakyTestFile, list_suspects
@@ -217,7 +218,7 @@ def make_run(outcome: str, why: str = "") -> TestRun:
 
 
 def test_flaky_tests_are_recorded_with_their_rate_and_suspects(tmp_path: Path) -> None:
-    flaky = FlakyTestFile(str(tmp_path))
+    flaky = FlakyTestFile(Home(str(tmp_path / "home")), str(tmp_path))
     steady = [[make_run("pass"), make_run("pass")], [make_run("fail"), make_run("fail")]]
     assert flaky.add_runs(steady, {}) == [] and flaky.read() == {}
     failed_run = make_run("fail", "OSError: [Errno 98] Address already in use")

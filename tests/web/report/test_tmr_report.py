@@ -9,6 +9,7 @@ import pytest
 
 from mngr.mapreduce.run_dir import make_slug
 from tests.conftest import MngrProgram
+from tests.support.own_runs import adopt_run
 from tests.support.runfolder import RunFolder
 
 ONE, TWO = "tests/test_a.py::test_one", "tests/test_b.py::test_two"
@@ -18,6 +19,7 @@ ONE, TWO = "tests/test_a.py::test_one", "tests/test_b.py::test_two"
 def folder(mngr: MngrProgram) -> RunFolder:
     """A run of three tasks, one of which starts later."""
     folder = RunFolder(mngr.repo, "nightly")
+    adopt_run(mngr.home, folder.run)
     folder.task(ONE, 100, ("fixed", "fixed", "confirmed"))
     folder.task("tests/test_a.py::test_more", 100, ("fixed", "fixed", "confirmed"))
     folder.row(101, "task", task={"slug": make_slug(TWO), "title": TWO, "data": {"kind": "test"}})

@@ -42,6 +42,25 @@ _EMPTY_MOUNTS = (
 PYTHONS_NAME = "pythons"  # the directory in a project's package cache where set-ups install Pythons
 _PROGRAM_DIRS = ("bin", "sbin", "shims")
 _LIBRARY_DIRS = ("lib", "lib64", "libexec")  # Beside a directory of programs, these mark an installation.
+# What a sandbox shows of an installation. The directory around it can also hold other files, such as passwords.
+_INSTALLATION_PARTS = (
+    *_PROGRAM_DIRS,
+    *_LIBRARY_DIRS,
+    "lib32",
+    "include",
+    "share",
+    "ssl",
+    "pyvenv.cfg",
+    "conda-meta",
+    "versions",  # of pyenv, rbenv and nodenv, like the next two
+    "version",
+    "plugins",
+)
+# The program that marks an installation of a language, and what its directory holds in addition.
+_MORE_PARTS = {
+    "bin/gofmt": ("src", "pkg", "VERSION", "go.env"),
+    "bin/javac": ("conf", "jmods", "release"),
+}
 
 
 def build_sandbox_args(
@@ -83,13 +102,14 @@ def build_clean_room_args(
     for directory in ("/run", own):
         args += ["--size", str(size), "--tmpfs", directory]
     args += ["--symlink", "../run", "/var/run"]
-    program_dir = _find_installation_dir(os.path.dirname(program)) if os.path.isabs(program) else None
-    installed = [*list_program_paths(home, path, program), *([program_dir] if program_dir else ())]
+    installation = _find_installation_dir(os.path.dirname(program)) if os.path.isabs(program) else None
+    program_parts = _list_installation_parts(installation) if installation else []
+    installed = [*list_program_paths(home, path, program), *program_parts]
     secrets = tuple(os.path.realpath(directory) for directory in _list_secret_dirs(home))
     linked = [
         directory
-        for installation in installed
-        for directory in _list_linked_modules(installation)
+        for installed_path in installed
+        for directory in _list_linked_modules(installed_path)
         if not _is_below(secrets[0], (directory,))
     ]
     for directory in dict.fromkeys((*installed, *linked, *show)):
@@ -97,17 +117,18 @@ def build_clean_room_args(
     return [*args, *(build_resolver_args() if network else ())]
 
 
-def _list_linked_modules(installation: str) -> list[str]:
-    """Return the source directories that a Python installation uses through .pth files, such as editable installs."""
+def _list_linked_modules(library: str) -> list[str]:
+    """Return the source directories that a Python's `lib` uses through .pth files, such as editable installs."""
+    if os.path.basename(library) not in ("lib", "lib64"):
+        return []
     linked_dirs: list[str] = []
-    for lib_name in ("lib", "lib64"):
-        for version in sorted(_list_dir(os.path.join(installation, lib_name))):
-            folder = os.path.join(installation, lib_name, version, "site-packages")
-            for name in sorted(_list_dir(folder)) if version.startswith("python") else ():
-                if name.endswith(".pth"):
-                    with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                        lines = [line.strip() for line in file]
-                    linked_dirs += [line for line in lines if os.path.isabs(line) and os.path.isdir(line)]
+    for version in sorted(_list_dir(library)):
+        folder = os.path.join(library, version, "site-packages")
+        for name in sorted(_list_dir(folder)) if version.startswith("python") else ():
+            if name.endswith(".pth"):
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    lines = [line.strip() for line in file]
+                linked_dirs += [line for line in lines if os.path.isabs(line) and os.path.isdir(line)]
     return linked_dirs
 
 
@@ -126,7 +147,8 @@ def build_virtualenv_args(home: Home, virtualenv: str) -> list[str]:
     program = os.path.join(virtualenv, "bin", "python")
     targets = dict.fromkeys((os.path.realpath(program), _resolve_link_once(program)))
     shown_dirs = dict.fromkeys(_find_python_dir(home, target) for target in targets)
-    return [arg for shown_dir in shown_dirs if shown_dir for arg in ("--ro-bind", shown_dir, shown_dir)]
+    parts = [part for shown_dir in shown_dirs if shown_dir for part in _list_installation_parts(shown_dir)]
+    return [arg for part in parts for arg in ("--ro-bind", part, part)]
 
 
 def _find_python_dir(home: Home, program: str) -> str | None:
@@ -174,7 +196,9 @@ def build_network_only_args(host: Host, record: AgentRecord) -> list[str]:
 def build_python_args(program: str) -> list[str]:
     """Return the arguments that show a Python's installation."""
     installation = _find_installation_dir(os.path.dirname(program)) or program
-    return [] if _is_below(installation, SYSTEM_DIRS) else ["--ro-bind", installation, installation]
+    if _is_below(installation, SYSTEM_DIRS):
+        return []
+    return [arg for part in _list_installation_parts(installation) for arg in ("--ro-bind", part, part)]
 
 
 def list_program_paths(home: Home, search_path: str, program: str) -> list[str]:
@@ -194,7 +218,7 @@ def _iter_program_paths(search_path: str, program: str, mngr_home: str) -> Itera
     files = [program] if os.path.isabs(program) else []
     for folder in dict.fromkeys(search_path.split(":")):
         if os.path.isabs(folder) and os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK):
-            yield _find_installation_dir(folder) or os.path.normpath(folder)
+            yield from _list_installation_parts(_find_installation_dir(folder) or os.path.normpath(folder))
             files += [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
     for file in files:
         real_path = os.path.realpath(file)
@@ -203,7 +227,9 @@ def _iter_program_paths(search_path: str, program: str, mngr_home: str) -> Itera
         )  # An agent's link may lead anywhere.
         if os.path.isfile(real_path) and not is_from_agent:
             for target in dict.fromkeys((real_path, _resolve_link_once(file))):
-                yield _find_node_modules(target) or _find_installation_dir(os.path.dirname(target)) or target
+                modules = _find_node_modules(target)
+                installation = _find_installation_dir(os.path.dirname(target))
+                yield from [modules] if modules else _list_installation_parts(installation or target)
     if files[:1] == [program]:
         yield program
 
@@ -230,6 +256,16 @@ def _find_installation_dir(folder: str) -> str | None:
     ):  # These also hold private files.
         return None
     return parent if any(os.path.isdir(os.path.join(parent, lib_name)) for lib_name in _LIBRARY_DIRS) else None
+
+
+def _list_installation_parts(path: str) -> list[str]:
+    """Return what a sandbox shows of an installation: its programs and libraries. Any other path is shown as it is."""
+    programs = [os.path.join(path, name) for name in _PROGRAM_DIRS]
+    if not any(_find_installation_dir(folder) for folder in programs if os.path.isdir(folder)):
+        return [path]
+    more = [names for program, names in _MORE_PARTS.items() if os.path.isfile(os.path.join(path, program))]
+    names = dict.fromkeys((*_INSTALLATION_PARTS, *(name for group in more for name in group)))
+    return [part for part in (os.path.join(path, name) for name in names) if os.path.exists(part)]
 
 
 def build_resolver_args() -> list[str]:

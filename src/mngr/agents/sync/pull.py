@@ -8,7 +8,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync import files, quarantine, transfer_limits
-from mngr.base import agent_directories, paths
+from mngr.base import agent_directories, paths, project_files
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
@@ -246,10 +246,7 @@ def _pull_outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> t
     count = _receive_outputs(ctx, host, record, outputs_dir)
     if not os.path.isdir(outputs_dir):
         return 0, None
-    gitignore = os.path.join(os.path.dirname(outputs_dir), ".gitignore")
-    if not os.path.exists(gitignore):
-        with open(gitignore, "w", encoding="utf-8") as file:
-            file.write("*\n")
+    project_files.write_new_project_file(root, os.path.join(".mngr", "outputs", ".gitignore"), b"*\n")
     return count, outputs_dir
 
 

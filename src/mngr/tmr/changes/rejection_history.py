@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mngr.base import time_format
 from mngr.base.model import Struct
-from mngr.mapreduce.run_dir import get_runs_dir
+from mngr.base.paths import Home
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.commits import untrusted_text
 from mngr.tmr.prepare.history_file import HistoryFile
@@ -46,8 +46,8 @@ def make_rejection(change: Change, reason: str, run: str) -> Rejection:
 class RejectionFile(HistoryFile[Rejection]):
     """The file `reasons.json`, with one entry per change."""
 
-    def __init__(self, root: str) -> None:
-        super().__init__(get_runs_dir(root), "reasons.json", Rejection, "change")
+    def __init__(self, home: Home, root: str) -> None:
+        super().__init__(home, root, "reasons.json", Rejection, "change")
 
     def add(self, rejections: Iterable[Rejection]) -> None:
         """Add rejections, and drop the oldest beyond the limit."""

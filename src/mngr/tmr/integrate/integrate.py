@@ -223,9 +223,9 @@ class _Integration:
     def _save_rejections(self) -> None:
         """Save what people said about excluded changes, and delete withdrawn rejections."""
         if self._withdrawn_keys:
-            RejectionFile(self._run.root).delete_rows(self._withdrawn_keys)
+            RejectionFile(self._local.home, self._run.root).delete_rows(self._withdrawn_keys)
         if self._new_rejections:
-            RejectionFile(self._run.root).add(self._new_rejections)
+            RejectionFile(self._local.home, self._run.root).add(self._new_rejections)
 
     # Advice
 

@@ -8,7 +8,6 @@ from mngr.base import time_format
 from mngr.base.model import Struct
 from mngr.base.paths import Home
 from mngr.tmr.prepare.history_file import HistoryFile
-from mngr.tmr.result_cache import get_cache_dir
 
 _WEAK_OUTCOMES = ("vacuous", "unguarded")
 
@@ -25,7 +24,7 @@ class AuditedTestFile(HistoryFile[AuditedTest]):
     """The file `audits.json` in mngr's home, with one entry per test. An audit writes nothing into the project."""
 
     def __init__(self, home: Home, root: str) -> None:
-        super().__init__(get_cache_dir(home, root), "audits.json", AuditedTest, "test")
+        super().__init__(home, root, "audits.json", AuditedTest, "test")
 
     def add(self, outcomes: Mapping[str, str]) -> None:
         """Add or replace the outcomes of audits, by test."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from mngr.base import time_format
 from mngr.base.model import Struct
-from mngr.mapreduce.run_dir import get_runs_dir
+from mngr.base.paths import Home
 from mngr.tmr.prepare.history_file import HistoryFile
 from mngr.tmr.runners.test_run import TestRun
 
@@ -70,8 +70,8 @@ def list_suspects(failed: Sequence[TestRun], source: str) -> list[str]:
 class FlakyTestFile(HistoryFile[FlakyTest]):
     """The file `flaky.json`, with one entry per flaky test."""
 
-    def __init__(self, root: str) -> None:
-        super().__init__(get_runs_dir(root), "flaky.json", FlakyTest, "test")
+    def __init__(self, home: Home, root: str) -> None:
+        super().__init__(home, root, "flaky.json", FlakyTest, "test")
 
     def add_runs(self, groups: Sequence[Sequence[TestRun]], sources: Mapping[str, str]) -> list[FlakyTest]:
         """Add runs to the list and return the tests that these runs show to be flaky.

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable
 
 from mngr.base.model import Struct
+from mngr.base.paths import Home
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.mapreduce.run_dir import get_runs_dir
 from mngr.tmr.prepare.history_file import HistoryFile
 from mngr.tmr.prepare.root_causes import is_test_code
 
@@ -33,8 +33,8 @@ class HistoryEntry(Struct):
 class RunHistory(HistoryFile[HistoryEntry]):
     """The file `memory.json`, with one entry per test."""
 
-    def __init__(self, root: str) -> None:
-        super().__init__(get_runs_dir(root), "memory.json", HistoryEntry, "test")
+    def __init__(self, home: Home, root: str) -> None:
+        super().__init__(home, root, "memory.json", HistoryEntry, "test")
         self.tests: dict[str, HistoryEntry] = self.read()  # as read when this object was created
 
     def add(self, entries: Iterable[HistoryEntry]) -> None:

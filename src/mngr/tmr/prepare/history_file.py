@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator
@@ -11,6 +12,8 @@ from typing import Generic, TypeVar
 from mngr.base import time_format
 from mngr.base.lock import Lock
 from mngr.base.model import Struct
+from mngr.base.paths import Home
+from mngr.base.project_trust import find_repository
 
 Row = TypeVar("Row", bound=Struct)
 
@@ -21,9 +24,13 @@ class HistoryFile(Generic[Row]):
     An unreadable file counts as empty, because it only saves work.
     """
 
-    def __init__(self, directory: str, file: str, row: type[Row], name: str) -> None:
-        """`name` is the field that identifies a row."""
-        self._path = os.path.join(directory, file)
+    def __init__(self, home: Home, root: str, file: str, row: type[Row], name: str) -> None:
+        """`root` is the project. `name` is the field that identifies a row.
+
+        The file is in mngr's home: a repository could contain results that mngr never saw, or links to other files.
+        """
+        repository = hashlib.sha256(os.fsencode(find_repository(root))).hexdigest()[:24]
+        self._path = os.path.join(home.history, repository, file)
         self._row, self._name = row, name
 
     def read(self) -> dict[str, Row]:
@@ -37,7 +44,7 @@ class HistoryFile(Generic[Row]):
     @contextlib.contextmanager
     def edit_rows(self) -> Iterator[dict[str, Row]]:
         """Yield all rows for changes in place, and write them at the end. No other process can write meanwhile."""
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         with Lock(self._path + ".lock"):
             rows = self.read()
             yield rows

@@ -88,7 +88,7 @@ def prepare_run(
         note(_collect_tests(plan, rooms))
         state = replay_rows(journal.rows)
     tests = list_facts(state, TestsCollected)[0].tests
-    history = RunHistory(run.root)
+    history = RunHistory(local.home, run.root)
     skipped = {fact.test: fact.why for fact in list_facts(state, TestSkipped)}
     if not list_facts(state, TestsChosen):
         fingerprinter = Fingerprinter(local, run.repo, plan.base, plan.tutorial)
@@ -163,7 +163,7 @@ def _run_baseline(
     note: Callable[[RunFact], None],
 ) -> None:
     """Run the tests without changes, and save the lines that they run. Runs in the journal are not repeated."""
-    durations = {test: entry.seconds for test, entry in RunHistory(run.root).tests.items() if entry.seconds}
+    durations = {test: entry.seconds for test, entry in RunHistory(local.home, run.root).tests.items() if entry.seconds}
     recorded: list[SuiteLines] = []
     run_baseline(
         rooms,

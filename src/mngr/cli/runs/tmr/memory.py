@@ -55,7 +55,11 @@ def run(cli: Cli, args: Args) -> int:
 def _list_known(cli: Cli, tests: list[str]) -> int:
     from mngr.tmr.prepare.history import RunHistory
 
-    entries = [entry for entry in RunHistory(get_project_root(cli)).tests.values() if not tests or entry.test in tests]
+    entries = [
+        entry
+        for entry in RunHistory(cli.context.home, get_project_root(cli)).tests.values()
+        if not tests or entry.test in tests
+    ]
     lines = [(entry.outcome, entry.verdict or "-", entry.run, entry.test) for entry in entries]
     human = render.format_table(("OUTCOME", "VERDICT", "RUN", "TEST"), lines) if lines else "no results of earlier runs"
     render.render_rows(cli, "tests", [entry.to_dict() for entry in entries], human)
@@ -66,7 +70,9 @@ def _list_flaky(cli: Cli, tests: list[str]) -> int:
     from mngr.tmr.prepare.flaky_list import FlakyTestFile
 
     entries = [
-        entry for entry in FlakyTestFile(get_project_root(cli)).read().values() if not tests or entry.test in tests
+        entry
+        for entry in FlakyTestFile(cli.context.home, get_project_root(cli)).read().values()
+        if not tests or entry.test in tests
     ]
     lines = [
         (f"{entry.rate:.0%} of {entry.runs}", entry.first_seen, ", ".join(entry.suspects) or "-", entry.test)
@@ -82,7 +88,7 @@ def _list_flaky(cli: Cli, tests: list[str]) -> int:
 def _list_reasons(cli: Cli, names: list[str]) -> int:
     from mngr.tmr.changes.rejection_history import RejectionFile
 
-    entries = sorted(RejectionFile(get_project_root(cli)).read().values(), key=lambda entry: entry.at)
+    entries = sorted(RejectionFile(cli.context.home, get_project_root(cli)).read().values(), key=lambda entry: entry.at)
     entries = [
         entry
         for entry in entries
@@ -109,7 +115,7 @@ def _forget_entries(cli: Cli, names: list[str]) -> int:
     from mngr.tmr.prepare.history import RunHistory
 
     history, flaky, reasons = (
-        file_class(get_project_root(cli)) for file_class in (RunHistory, FlakyTestFile, RejectionFile)
+        file_class(cli.context.home, get_project_root(cli)) for file_class in (RunHistory, FlakyTestFile, RejectionFile)
     )
     known = {*history.read(), *flaky.read()}
     keys = {name: _match_keys(list(reasons.read()), name) for name in names if name not in known}
