@@ -325,12 +325,14 @@ cp ../tour.sh tutorial.sh
 mkdir -p tests
 git add tutorial.sh
 git commit -qm 'A tour'
+mngr trust --yes
 mngr tutorial sync tutorial.sh tests -S project.pytest=:
 
 # let an agent write a block for a heading that has none, here with a scripted agent; mngr runs the new block
 printf '##########\n# Greetings\n##########\n' > blanks.sh
 git add blanks.sh
 git commit -qm 'A blank'
+mngr trust --yes
 mngr tutorial fill blanks.sh --program git --agent player -- '[
     {"write": {"path": "blanks.sh", "append": "\n# say hello\necho hello\n"}},
     {"commit": "[FIX_TUTORIAL] Say hello"}
@@ -450,6 +452,7 @@ GREET = Path(__file__).parents[1] / "greet.sh"
 def test_polite(e2e: E2eSession) -> None:
     expect(e2e.run(f"sh {GREET} --politely")).to_succeed()
 EOF
+mngr trust --yes
 mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
 
 # move the agents of a run to the trash; mngr keeps the run's folder with results, receipts and commits

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,3 +146,24 @@ def test_a_link_to_a_missing_file_or_directory_is_not_written_through() -> None:
         settings.parent.symlink_to(outside)
         assert "is a link" in target.user("config", "set", "project.setup", "make", code=1).err
         assert list(outside.iterdir()) == [] and not (target.user.repo.parent / "new-file").exists()
+
+
+_RUNS_NO_CODE = ("tutorial init --program x", "e2e audit --program true", "tutorial sync", "tutorial check", "init --no-try", "tmr run --dry-run")  # fmt: skip
+
+
+def test_code_of_a_repository_without_settings_leaves_no_mark_before_the_user_trusts_it() -> None:
+    with attack(PEOPLE[0]) as target:
+        repo, mark = target.user.repo, target.variables["MARK"]
+        (repo / "tests").mkdir()
+        for name in ("conftest.py", "tests/conftest.py", "tests/test_x.py", "setup.py"):
+            (repo / name).write_text(f"import os\nos.system('touch {mark}')\n")
+        (repo / "tutorial.sh").write_text(f"# leave a mark\ntouch {mark}\n")
+        subprocess.run(["git", "add", "-A"], cwd=repo, env=target.user.env, check=True)
+        subprocess.run(["git", "commit", "-qm", "x"], cwd=repo, env=target.user.env, check=True)
+        for verb in _RUNS_NO_CODE:
+            target.run_verb(verb, env={"MNGR__PROJECT__PYTEST": f"{sys.executable} -m pytest"})
+            assert not os.path.exists(mark), verb
+            shutil.rmtree(repo / ".mngr", ignore_errors=True)
+            shutil.rmtree(target.user.home / "trust", ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "pytest", "--fixtures"], cwd=repo, env=target.user.env, capture_output=True, check=False)  # fmt: skip
+        assert os.path.exists(mark)

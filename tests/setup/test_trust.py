@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -236,3 +237,44 @@ def test_a_project_without_git_is_trusted_by_its_path(mngr: MngrProgram, tmp_pat
     (project / ".mngr/settings.toml").write_text('[project]\nsetup = "true"\n')
     mngr("trust", "--yes", cwd=project)
     assert '"is_trusted": true' in mngr("trust", "--show", "--format", "json", cwd=project).out
+
+
+def write_conftest(mngr: MngrProgram) -> Path:
+    """Add a test and a conftest.py that leaves a mark, and return the path of the mark."""
+    mark = mngr.repo / "ran"
+    (mngr.repo / "tests").mkdir()
+    (mngr.repo / "tests" / "conftest.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    (mngr.repo / "tests" / "test_x.py").write_text("def test_x():\n    pass\n")
+    (mngr.repo / "tutorial.sh").write_text(f"# leave a mark\ntouch {mark}\n")
+    (mngr.repo / ".gitignore").write_text("ran\n")
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-q", "-m", "tests")
+    return mark
+
+
+@pytest.mark.parametrize(
+    "words", [("e2e", "audit", "--program", "true"), ("tutorial", "sync"), ("tutorial", "fill", "--program", "true")]
+)
+def test_code_of_a_project_without_settings_runs_only_after_trust(mngr: MngrProgram, words: tuple[str, ...]) -> None:
+    mark = write_conftest(mngr)
+    (mngr.repo / "tutorial.sh").write_text(
+        "##########\n# Empty\n##########\n\n##########\n# One\n##########\n\n# mark\ntouch x\n"
+    )
+    run_git(mngr.repo, "commit", "-qam", "headings")
+    refusal = mngr(*words, code=1).err
+    assert "and you have not trusted this project" in refusal
+    assert f"if you trust it: mngr trust {mngr.repo}" in refusal
+    assert not mark.exists() and mngr.list_agents() == []
+
+
+def test_the_audit_runs_the_tests_of_a_trusted_project_without_settings(mngr: MngrProgram) -> None:
+    mark = write_conftest(mngr)
+    mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest"
+    mngr("trust", "--yes")
+    assert mngr.run_json("trust", "--show")["is_recorded"] is True
+    mngr("e2e", "audit", "--program", "true", "--modes", "nop", code=None)
+    assert mark.exists()
+    mark.unlink()
+    mngr("trust", "--revoke")
+    mngr("e2e", "audit", "--program", "true", "--modes", "nop", code=1)
+    assert not mark.exists()

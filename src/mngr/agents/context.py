@@ -84,6 +84,26 @@ class Context:
         self.home.create()
         project_trust.save_trust(self.home.trust, repository, values)
 
+    def require_project_trust(self, root: str, action: str) -> None:
+        """Return if the user trusts a project, or agrees now, so that mngr may run its code on this machine.
+
+        Otherwise raise MngrError. A project without any settings needs this trust, too. `action` says what runs the code.
+        """
+        from mngr.base import project_trust
+
+        settings = self.load_project_settings(root)
+        self.check_project_trust(root, settings)
+        repository = project_trust.find_repository(root)
+        if project_trust.is_trusted_repository(self.home.trust, repository):
+            return
+        if self.ask_trust is None or not self.ask_trust(project_trust.format_question(root, [])):
+            raise MngrError(
+                f"{action} runs code of {root} on this machine, and you have not trusted this project",
+                f"read its code; if you trust it: mngr trust {shell.quote(root)}",
+            )
+        self.home.create()
+        project_trust.save_trust(self.home.trust, repository, settings.list_trusted_values())
+
     def is_agent_work_dir(self, root: str) -> bool:
         """True for a directory below the work dirs of this home's agents."""
         work_dirs = os.path.realpath(self.home.work_dirs)

@@ -138,6 +138,12 @@ def load_trusted(trust_dir: str, repository: str) -> dict[str, object]:
     return as_object(content.get("settings"))
 
 
+def is_trusted_repository(trust_dir: str, repository: str) -> bool:
+    """True when the user has agreed to trust this repository, whatever its settings are."""
+    content = _load(trust_dir, repository)
+    return "settings" in content and content.get("id") == _find_id(repository)
+
+
 def is_hash_trusted(trust_dir: str, place: str, values: Mapping[str, object]) -> bool:
     """True when the user trusts exactly these settings from `place` by their hash."""
     return _load(trust_dir, place).get("hash") == compute_digest(values)
@@ -167,7 +173,9 @@ def list_changes(trusted: Mapping[str, object], current: Mapping[str, object]) -
 
 
 def format_question(place: str, changes: list[TrustChange]) -> str:
-    """Return the question whether the user trusts these settings of a project."""
+    """Return the question whether the user trusts these settings of a project, or its code if there are none."""
+    if not changes:
+        return f"mngr will run code of {escape(place)} on this machine, for example its tests.\nDo you trust it?"
     return f"The settings in {escape(place)} run commands or choose files:\n{describe_changes(changes)}\nDo you trust them?"
 
 

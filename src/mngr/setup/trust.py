@@ -15,7 +15,8 @@ class ProjectTrust(Struct):
     repository: str  # worktrees of one repository share the trust
     settings: dict[str, object]
     hash: str
-    is_trusted: bool
+    is_trusted: bool  # for all settings that there are now
+    is_recorded: bool  # True once the user has trusted the project, so that mngr may run its code
     changes: list[project_trust.TrustChange]  # the settings that the user does not trust as they are now
     ignored: list[str]  # settings in the project's files that count only in the user's own settings
 
@@ -38,6 +39,7 @@ def inspect_trust(ctx: Context, directory: str | None = None) -> ProjectTrust:
         settings=values,
         hash=project_trust.compute_digest(values),
         is_trusted=not changes,
+        is_recorded=project_trust.is_trusted_repository(ctx.home.trust, repository),
         changes=changes,
         ignored=sorted(settings.ignored),
     )

@@ -38,6 +38,7 @@ def project(mngr: MngrProgram) -> MngrProgram:
         path.chmod(0o755)
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-qm", "a note")
+    mngr("trust", "--yes")
     return mngr
 
 

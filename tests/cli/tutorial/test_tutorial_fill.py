@@ -52,6 +52,7 @@ def project(mngr: MngrProgram, tmp_path: Path) -> MngrProgram:
     (mngr.repo / "tutorial.sh").write_text(SCRIPT)
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-qm", "a tutorial")
+    mngr("trust", "--yes")
     return mngr
 
 

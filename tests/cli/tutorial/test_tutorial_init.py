@@ -16,7 +16,6 @@ def test_init_writes_a_tutorial_and_a_test_that_passes(mngr: MngrProgram) -> Non
     mngr.env["MNGR__PROJECT__PYTEST"] = PYTEST
     result = mngr("tutorial", "init", "--program", "git", "--format", "json").parse_json()
     assert result["written"] == ["tutorial.sh", "tests/e2e/test_first_steps.py", ".mngr/settings.toml"]
-    assert result["missing"] is None
     assert os.access(mngr.repo / "tutorial.sh", os.X_OK)
     assert "1 of 1 blocks are cited" in mngr("tutorial", "check").out
     process = subprocess.run(["sh", "-c", f"{PYTEST} -q"], cwd=mngr.repo, capture_output=True, text=True, check=False)
@@ -34,14 +33,10 @@ def test_init_keeps_existing_files(mngr: MngrProgram) -> None:
     assert [path.name for path in (mngr.repo / "tests" / "e2e").glob("*.py")] == ["test_mine.py"]
 
 
-def test_init_warns_about_a_pytest_without_the_e2e_fixture(mngr: MngrProgram, tmp_path: Path) -> None:
-    fake_pytest = tmp_path / "pytest"
-    fake_pytest.write_text("#!/bin/sh\necho 'tmp_path -- somewhere'\n")
-    fake_pytest.chmod(0o755)
-    result = mngr("tutorial", "init", "--program", "git", env={"MNGR__PROJECT__PYTEST": str(fake_pytest)})
-    assert "does not find the fixture e2e; install mngr" in result.err
-    result = mngr("tutorial", "init", env={"MNGR__PROJECT__PYTEST": "no-such-pytest"})
-    assert "cannot run no-such-pytest" in result.err
+def test_init_runs_no_code_of_the_project(mngr: MngrProgram) -> None:
+    (mngr.repo / "conftest.py").write_text("open('ran', 'w')\n")
+    mngr("tutorial", "init", "--program", "git")
+    assert not (mngr.repo / "ran").exists()
 
 
 def test_init_without_a_program_fails_and_writes_nothing(mngr: MngrProgram) -> None:

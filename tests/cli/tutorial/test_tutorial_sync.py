@@ -47,6 +47,7 @@ def project(mngr: MngrProgram) -> MngrProgram:
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-qm", "a tutorial")
     mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -p no:cacheprovider"
+    mngr("trust", "--yes")
     return mngr
 
 

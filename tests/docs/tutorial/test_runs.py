@@ -277,9 +277,10 @@ def test_audit_finds_a_test_that_never_fails(e2e: E2eSession, toy: Path) -> None
     def test_polite(e2e: E2eSession) -> None:
         expect(e2e.run(f"sh {GREET} --politely")).to_succeed()
     EOF
+    mngr trust --yes
     mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
     """)
-    run_all(e2e, POLITE)
+    run_all(e2e, POLITE, "mngr trust --yes")
     result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh", comment="this test does not notice it")
     expect(result).to_fail(4)
     expect(result.stdout).to_match_lines("""

@@ -112,10 +112,15 @@ def test_sync_lets_an_agent_write_the_missing_tests(e2e: E2eSession) -> None:
     mkdir -p tests
     git add tutorial.sh
     git commit -qm 'A tour'
+    mngr trust --yes
     mngr tutorial sync tutorial.sh tests -S project.pytest=:
     """)
     run_all(e2e, r"printf '# which mngr is this?\nmngr version\n' > ../tour.sh")
-    run_all(e2e, "cp ../tour.sh tutorial.sh && mkdir -p tests && git add tutorial.sh && git commit -qm 'A tour'")
+    run_all(
+        e2e,
+        "cp ../tour.sh tutorial.sh && mkdir -p tests && git add tutorial.sh && git commit -qm 'A tour'",
+        "mngr trust --yes",
+    )
     result = e2e.run(
         "mngr tutorial sync tutorial.sh tests -S project.pytest=:", comment="the agent kind mechanic needs no model"
     )
@@ -142,6 +147,7 @@ def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) 
     printf '##########\n# Greetings\n##########\n' > blanks.sh
     git add blanks.sh
     git commit -qm 'A blank'
+    mngr trust --yes
     mngr tutorial fill blanks.sh --program git --agent player -- '[
         {"write": {"path": "blanks.sh", "append": "\n# say hello\necho hello\n"}},
         {"commit": "[FIX_TUTORIAL] Say hello"}
@@ -149,7 +155,7 @@ def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) 
     """)
     blank = "##########\n# Greetings\n##########\n"
     (shop / "blanks.sh").write_text(blank)
-    run_all(e2e, "git add blanks.sh && git commit -qm 'A blank'")
+    run_all(e2e, "git add blanks.sh && git commit -qm 'A blank'", "mngr trust --yes")
     steps = """'[
         {"write": {"path": "blanks.sh", "append": "\\n# say hello\\necho hello\\n"}},
         {"commit": "[FIX_TUTORIAL] Say hello"}

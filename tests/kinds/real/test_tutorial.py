@@ -62,6 +62,7 @@ def project(coder: MngrProgram, tmp_path: Path) -> MngrProgram:
     (coder.repo / "tutorial.sh").write_text(SCRIPT)
     run_git(coder.repo, "add", "-A")
     run_git(coder.repo, "commit", "-qm", "a tutorial")
+    coder("trust", "--yes")
     return coder
 
 

@@ -33,6 +33,8 @@ COMMAND = CommandSpec(
         "command or option is called unguarded, and mngr prints the line of the test that uses it. The stubs each and "
         "drop replace only the commands that the test cites; if the test does not cite any, they replace all its "
         "commands. mngr does not audit a test again if neither the test nor the program has changed.\n"
+        "The tests run on this machine without a sandbox, so mngr first asks whether you trust the project; in a CI job, "
+        "run mngr trust --yes before.\n"
         "The exit code is 4 if a test is vacuous or fails with the real program. With --strict, the exit code is also "
         "4 if a command or an option is unguarded."
     ),
@@ -114,6 +116,7 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.tmr.verify.audit_in_checkout import audit_checkout
 
     root = get_project_root(cli)
+    cli.context.require_project_trust(root, "mngr e2e audit")
     settings = cli.context.settings
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
 

@@ -24,7 +24,9 @@ COMMAND = CommandSpec(
         "A project's settings contain commands that mngr runs on this machine, for example to set up, test and lint "
         "the project. mngr uses these settings only after you have trusted them. Your trust applies to this "
         "repository, its worktrees and the current values of the settings. If a value changes, mngr shows the "
-        "difference and asks you again. mngr init and mngr config set automatically trust the values that they write."
+        "difference and asks you again. mngr init and mngr config set automatically trust the values that they write. "
+        "Commands that run the project's tests or programs outside a sandbox, such as mngr e2e audit, need your trust "
+        "even if the project has no settings."
     ),
     arguments=(
         Argument(
@@ -72,16 +74,16 @@ def run(cli: Cli, args: Args) -> int:
     if args["revoke"]:
         was_trusted = trust.revoke_trust(cli.context, project)
         text = f"{project.root} is no longer trusted" if was_trusted else f"{project.root} was not trusted"
-        render.render_item(cli, {**_describe(project), "is_trusted": False}, text)
+        render.render_item(cli, {**_describe(project), "is_trusted": False, "is_recorded": False}, text)
         return 0
     if args["show"]:
         render.render_item(cli, _describe(project), _format(project))
         return 0
-    if not project.is_trusted:
+    if not project.is_trusted or not project.is_recorded:
         _confirm(cli, args, project)
         trust.trust_project(cli.context, project)
     text = f"you trust the settings of {project.root}"
-    render.render_item(cli, {**_describe(project), "is_trusted": True, "changes": []}, text)
+    render.render_item(cli, {**_describe(project), "is_trusted": True, "is_recorded": True, "changes": []}, text)
     return 0
 
 
@@ -101,7 +103,7 @@ def _confirm(cli: Cli, args: Args, project: ProjectTrust) -> None:
     ask = cli.context.ask_trust
     if ask is None:
         raise MngrError(
-            f"there is no terminal to ask whether you trust the settings of {project.root}:\n{listed}",
+            f"there is no terminal to ask whether you trust the settings of {project.root}:\n{listed or 'it has none'}",
             f"if you agree with them: mngr trust{place} --hash {project.hash}",
         )
     if not ask(format_question(project.root, project.changes)):

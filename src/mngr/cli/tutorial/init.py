@@ -16,8 +16,8 @@ COMMAND = CommandSpec(
     summary=COMMANDS["tutorial init"][1],
     description=(
         "mngr writes a tutorial script with one block and a test that cites this block. It adds the paths of both "
-        "files to the project's settings. mngr does not change existing files. If pytest in this project does not "
-        "have the fixture e2e, mngr prints what you must install."
+        "files to the project's settings. mngr does not change existing files. The test uses the fixture e2e, so mngr "
+        "must be installed in the same environment as pytest."
     ),
     options=(
         Option(
@@ -39,6 +39,4 @@ def run(cli: Cli, args: Args) -> int:
     text = "".join(f"wrote {path}\n" for path in result.written) or "all files exist already\n"
     text += f"next: pytest {result.tests}; mngr tutorial check"
     render.render_item(cli, result.to_dict(), text)
-    if result.missing:
-        cli.print_message(f"the tests cannot run yet: {result.missing}")
     return 0

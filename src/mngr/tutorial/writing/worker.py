@@ -11,6 +11,7 @@ from mngr.agents.create.spec import AgentSpec
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
 from mngr.base.model import Outcome, Struct
+from mngr.base.paths import find_project_root
 from mngr.host import git
 from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.tutorial.paths import TutorialPaths
@@ -53,6 +54,9 @@ class WriterAgent:
 
     def __enter__(self) -> WriterAgent:
         request = self._request
+        if not request.sandbox and (request.on or "@local") == "@local":
+            project = find_project_root(self._ctx.cwd) or self._ctx.cwd
+            self._ctx.require_project_trust(project, "an agent without --sandbox")
         spec = AgentSpec(
             address=self.name + (request.on or ""),
             kind=request.agent,
