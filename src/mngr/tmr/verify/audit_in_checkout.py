@@ -75,6 +75,7 @@ class Checkout(CleanRoom):
         self._env = {**os.environ, "MNGR_OUTPUT_DIR": output_dir, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
         self._limits = self._sandbox = None
+        self._must_clean = False
         self.env: dict[str, str] = {}
         self.isolation = "none: the tests ran in the user's own checkout"
 
