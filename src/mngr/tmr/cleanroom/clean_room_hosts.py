@@ -60,8 +60,10 @@ class RoomHosts:
 
     @property
     def is_waiting_for_capacity(self) -> bool:
-        """True while the provider does not create a host quickly."""
-        return any(began < time.monotonic() - _WAIT_SECONDS for began in list(self._creating.values()))
+        """True while the provider does not create a host quickly. The set-up on a created host does not count."""
+        latest = time.monotonic() - _WAIT_SECONDS
+        late = {host for host, began in list(self._creating.items()) if began < latest}
+        return bool(late) and not late <= self._list_existing()
 
     def stop_creating(self) -> None:
         """Let the creation of hosts fail that are not complete yet."""
