@@ -24,7 +24,11 @@ def encode(value: object) -> Any:
     if value is None or type(value) in _PLAIN_TYPES:  # most values
         return value
     if isinstance(value, Struct):
-        return {name: encode(item) for name, item in value.to_dict().items()}
+        fields = value.__dict__
+        return {
+            name: item if (item := fields[name]) is None or type(item) in _PLAIN_TYPES else encode(item)
+            for name in value._fields
+        }
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

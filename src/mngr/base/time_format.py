@@ -6,6 +6,8 @@ import time
 
 from mngr.base.errors import UsageError
 
+_MAX_DATES = 1000
+_days_by_date: dict[str, int] = {}  # the dates that were parsed before
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -21,12 +23,24 @@ def parse_timestamp(text: str) -> float:
 
     The date is computed by hand because `time.strptime` imports modules that cost 5 ms.
     """
-    if len(text) < 19 or text[4] + text[7] + text[10] + text[13] + text[16] != "--T::":
+    if len(text) < 19 or text[10] + text[13] + text[16] != "T::":
         raise ValueError(f"{text!r} is not a time")
-    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-    year -= month < 3  # The year begins in March here, so the leap day is its last day.
-    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
+    date = text[:10]
+    days = _days_by_date.get(date)
+    if days is None:
+        if len(_days_by_date) >= _MAX_DATES:
+            _days_by_date.clear()
+        days = _days_by_date[date] = _count_days(date)
     return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + float(text[17:].rstrip("Z"))
+
+
+def _count_days(date: str) -> int:
+    """Return the days since the epoch of a date, or raise ValueError."""
+    if date[4] + date[7] != "--":
+        raise ValueError(f"{date!r} is not a date")
+    year, month, day = int(date[:4]), int(date[5:7]), int(date[8:])
+    year -= month < 3  # The year begins in March here, so the leap day is its last day.
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
 
 
 def parse_duration(text: str) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 
 from mngr.base import time_format
 from mngr.base.errors import MngrError
@@ -14,9 +14,9 @@ from mngr.base.untrusted_json import find_text
 from mngr.host import host_store
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal import host_costs
-from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage, sum_usages
+from mngr.mapreduce.journal.agent_usage import AgentUsage, sum_usages
 from mngr.mapreduce.journal.host_costs import HostCosts, RunHost
-from mngr.mapreduce.journal.journal_file import find_writer, read_journal
+from mngr.mapreduce.journal.journal_file import find_writer, iter_journal, read_journal
 from mngr.mapreduce.journal.journal_rows import EndedRow
 from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.journal.run_state import Alert, JournalRow, RunState, TaskState
@@ -25,7 +25,14 @@ from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps
 from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
 from mngr.tmr.commits.untrusted_text import clean_line, is_commit_id
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.baseline_rows import BaselineRun, RootCauseFound, RootCauseGivenUp, TestSkipped, list_facts
+from mngr.tmr.prepare.baseline_rows import (
+    BaselineRun,
+    RootCauseFound,
+    RootCauseGivenUp,
+    TestsCollected,
+    TestSkipped,
+    list_facts,
+)
 from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.run_plan import load_plan
 from mngr.tmr.verify.receipt import find_all_findings, find_verdict
@@ -87,15 +94,21 @@ class RunStatus(Struct):
 
 def build_status(run: RunDir, local: Host | None = None) -> RunStatus:
     """Return the status. With a host, it includes the tasks that are `converging` on the same lines."""
-    rows = read_journal(run.journal, skip=BaselineRun.type_name)
-    state = replay_rows(rows)
+    last_rows: deque[JournalRow] = deque(maxlen=1)
+
+    def iter_rows() -> Iterator[JournalRow]:
+        for row in iter_journal(run.journal, skip=(BaselineRun.type_name, TestsCollected.type_name)):
+            last_rows.append(row)
+            yield row
+
+    state = replay_rows(iter_rows())
     questions = _load_question_state(run)
     hosts = [_refresh_host(local, name, host) for name, host in (*state.hosts.items(), *questions.hosts.items())]
     default_kind = _find_planned_kind(run)
     tasks = [_summarize_task(task, default_kind) for task in state.tasks.values()]
     return RunStatus(
         run=run.name,
-        state=_decide_state(run, rows, state.is_finished),
+        state=_decide_state(run, last_rows, state.is_finished),
         tasks=tasks,
         root_causes=[fact.root_cause for fact in list_facts(state, RootCauseFound)],
         unrepaired_root_causes=list_unrepaired_causes(state),
@@ -139,12 +152,12 @@ def _list_overlapping_work(local: Host, run: RunDir, state: RunState) -> list[Li
     return sorted(overlaps, key=lambda overlap: (-len(overlap.who), overlap.path, overlap.first))
 
 
-def _decide_state(run: RunDir, rows: Sequence[JournalRow], is_finished: bool) -> str:
+def _decide_state(run: RunDir, last_rows: Sequence[JournalRow], is_finished: bool) -> str:
     if find_writer(run.journal) is not None:
         return "running"
     if is_finished:
         return "settled"
-    return "parked" if rows and isinstance(rows[-1], EndedRow) else "interrupted"
+    return "parked" if last_rows and isinstance(last_rows[-1], EndedRow) else "interrupted"
 
 
 def _summarize_task(task: TaskState, default_kind: str | None) -> TaskStatus:
@@ -200,14 +213,14 @@ def _load_question_state(run: RunDir) -> RunState:
 def _summarize_budget(tasks: Sequence[TaskState], hosts: Sequence[RunHost]) -> BudgetStatus:
     """Return the usage of tasks and questions, and the cost of the hosts."""
     total = sum_usages(task.usage for task in tasks if task.usage is not None)
-    usage_by_purpose: dict[str, AgentUsage] = {}
+    by_purpose: dict[str, list[AgentUsage]] = {}
     for task in tasks:
         for purpose, usage in task.usage_by_purpose.items():
-            usage_by_purpose[purpose] = add_usage(usage_by_purpose.get(purpose, AgentUsage()), usage)
+            by_purpose.setdefault(purpose, []).append(usage)
     before_edit = [task.tokens_before_edit for task in tasks if task.tokens_before_edit is not None]
     return BudgetStatus(
         **total.to_dict(),
-        usage_by_purpose=usage_by_purpose,
+        usage_by_purpose={purpose: sum_usages(usages) for purpose, usages in by_purpose.items()},
         tokens_before_edit=round(sum(before_edit) / len(before_edit)) if before_edit else None,
         hosts=host_costs.summarize_costs(hosts),
     )

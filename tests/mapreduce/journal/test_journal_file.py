@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mngr.base.errors import MngrError
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.host_rows import NewHostRow
-from mngr.mapreduce.journal.journal_file import Journal, decode_row, encode_row, find_writer, read_journal
+from mngr.mapreduce.journal.journal_file import Journal, decode_row, encode_row, find_writer, iter_journal, read_journal
 from mngr.mapreduce.journal.journal_rows import AlarmRow, AlertRow, EndedRow, NewTaskRow
 from mngr.mapreduce.journal.replay import Replay, replay_rows
 from mngr.mapreduce.journal.run_state import RecipeRow, RunState, Task
@@ -152,7 +152,23 @@ def test_rows_of_a_skipped_type_are_not_read(tmp_path: Path) -> None:
     with Journal(path) as journal:
         journal.write(RecipeRow(type="big", fields={"text": "x"}))
         journal.write(RecipeRow(type="small", fields={"text": '"type": "big"'}))
-    assert [row.type for row in read_journal(path, skip="big") if isinstance(row, RecipeRow)] == ["small"]
+    assert [row.type for row in iter_journal(path, skip=["big"]) if isinstance(row, RecipeRow)] == ["small"]
+
+
+def test_a_long_journal_is_read_in_parts_that_lose_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = [json.dumps(encode_row(RecipeRow(type="big", fields={"n": n, "text": "x" * 1000}))) for n in range(2000)]
+    path.write_text("".join(f"{line}\n" for line in lines) + '{"v": 1, "type": "cut')
+    numbers = list(range(2000))
+    assert [row.fields["n"] for row in read_journal(str(path)) if isinstance(row, RecipeRow)] == numbers
+    assert [row.fields["n"] for row in iter_journal(str(path)) if isinstance(row, RecipeRow)] == numbers
+    with Journal(str(path)) as journal:
+        assert len(journal.rows) == 2000
+    assert path.read_text().endswith("}\n"), "the incomplete row is cut off"
+    lines[1500] = "damaged"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(MngrError, match=r"journal.jsonl:1501 is damaged"):
+        read_journal(str(path))
 
 
 def test_usage_is_split_into_work_reminders_and_retries() -> None:

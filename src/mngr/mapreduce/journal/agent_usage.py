@@ -42,23 +42,22 @@ class AgentUsage(Struct):
         )
 
 
+NO_USAGE = AgentUsage()
+
+
 def add_usage(first: AgentUsage, second: AgentUsage) -> AgentUsage:
     """Return the sum of two usages."""
-    cost = None
-    if first.cost_usd is not None and second.cost_usd is not None:
-        cost = round(first.cost_usd + second.cost_usd, 6)
-    return AgentUsage(
-        input_tokens=first.input_tokens + second.input_tokens,
-        output_tokens=first.output_tokens + second.output_tokens,
-        cache_read_tokens=first.cache_read_tokens + second.cache_read_tokens,
-        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
-        cost_usd=cost,
-    )
+    return sum_usages((first, second))
 
 
 def sum_usages(usages: Iterable[AgentUsage]) -> AgentUsage:
     """Return the sum of all usages."""
-    total = AgentUsage()
-    for usage in usages:
-        total = add_usage(total, usage)
-    return total
+    usages = tuple(usages)
+    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    return AgentUsage(
+        input_tokens=sum([usage.input_tokens for usage in usages]),
+        output_tokens=sum([usage.output_tokens for usage in usages]),
+        cache_read_tokens=sum([usage.cache_read_tokens for usage in usages]),
+        cache_write_tokens=sum([usage.cache_write_tokens for usage in usages]),
+        cost_usd=round(sum(costs), 6) if len(costs) == len(usages) else None,
+    )

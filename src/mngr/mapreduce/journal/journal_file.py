@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from mngr.base import garbage_collection, time_format
 from mngr.base.errors import MngrError
@@ -18,6 +18,7 @@ from mngr.mapreduce.journal.replay import Replay
 from mngr.mapreduce.journal.run_state import JournalRow, RecipeRow, RunState
 
 _HEAD_BYTES = 96  # of a line, in which its time and its type are
+_BATCH_BYTES = 1 << 18  # of the lines that are parsed together
 
 
 class Journal:
@@ -122,10 +123,16 @@ def decode_row(data: object) -> JournalRow:
     return RecipeRow(type=data["type"], at=get_text(data, "at"), fields=fields)
 
 
-def read_journal(path: str, *, skip: str | None = None) -> list[JournalRow]:
-    """Return all complete rows except those of the type `skip`, or an empty list when there is no journal."""
+def read_journal(path: str) -> list[JournalRow]:
+    """Return all complete rows, or an empty list when there is no journal."""
     with garbage_collection.pause():
-        return _read_rows(path, None if skip is None else f'"type": "{skip}"'.encode())[0]
+        return _read_rows(path)[0]
+
+
+def iter_journal(path: str, *, skip: Sequence[str] = ()) -> Iterator[JournalRow]:
+    """Yield all complete rows except those of the types `skip`. Only a part of the journal is in memory at a time."""
+    for rows, _ in _iter_batches(path, [f'"type": "{name}"'.encode() for name in skip]):
+        yield from rows
 
 
 def find_writer(path: str) -> int | None:
@@ -144,41 +151,62 @@ def find_writer(path: str) -> int | None:
         os.close(fd)
 
 
-def _read_rows(path: str, skipped_text: bytes | None = None) -> tuple[list[JournalRow], int]:
-    """Return the rows and their length in bytes. An incomplete last line is ignored.
+def _read_rows(path: str) -> tuple[list[JournalRow], int]:
+    """Return the rows and their length in bytes."""
+    all_rows: list[JournalRow] = []
+    length = 0
+    for rows, byte_count in _iter_batches(path):
+        all_rows += rows
+        length += byte_count
+    return all_rows, length
 
-    Lines that begin with `skipped_text` after their time are not parsed.
+
+def _iter_batches(path: str, skipped_texts: Sequence[bytes] = ()) -> Iterator[tuple[list[JournalRow], int]]:
+    """Yield some rows at a time, with the length of their lines in bytes. An incomplete last line is ignored.
+
+    Lines that begin with one of `skipped_texts` after their time are not parsed.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        return [], 0
-    lines = data.split(b"\n")[:-1]
-    wanted = lines if skipped_text is None else [line for line in lines if skipped_text not in line[:_HEAD_BYTES]]
-    try:
-        values = json.loads(b"[" + b",".join(wanted) + b"]")  # much faster than line by line
-        if len(values) == len(wanted):
-            return [decode_row(value) for value in values], sum(map(len, lines)) + len(lines)
-    except ValueError:
-        pass
-    return _read_damaged_rows(path, lines)
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        first_number, lines = 1, file.readlines(_BATCH_BYTES)
+        while lines:
+            later_lines = file.readlines(_BATCH_BYTES)
+            if not lines[-1].endswith(b"\n"):
+                lines.pop()
+            try:
+                yield _decode_lines(lines, skipped_texts), sum(map(len, lines))
+            except ValueError:
+                yield _decode_damaged_lines(path, lines, first_number, is_end=not later_lines)
+            first_number, lines = first_number + len(lines), later_lines
 
 
-def _read_damaged_rows(path: str, lines: list[bytes]) -> tuple[list[JournalRow], int]:
-    """Return the rows if only the last line is damaged, else raise MngrError."""
+def _decode_lines(lines: Sequence[bytes], skipped_texts: Sequence[bytes]) -> list[JournalRow]:
+    """Return the rows of complete lines. Raise ValueError if a line is damaged."""
+    for text in skipped_texts:
+        lines = [line for line in lines if text not in line[:_HEAD_BYTES]]
+    values = json.loads(b"[" + b",".join(lines) + b"]")  # much faster than line by line
+    if len(values) != len(lines):
+        raise ValueError("a line has several values")
+    return [decode_row(value) for value in values]
+
+
+def _decode_damaged_lines(
+    path: str, lines: Sequence[bytes], first_number: int, *, is_end: bool
+) -> tuple[list[JournalRow], int]:
+    """Return the rows and their length if only the last line of the journal is damaged, else raise MngrError."""
     rows: list[JournalRow] = []
     length = 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first_number):
         try:
             row = decode_row(json.loads(line))
         except ValueError:
-            if number == len(lines):  # the end of the last line was written, but not its middle
+            if is_end and number == first_number + len(lines) - 1:  # its end was written, but not its middle
                 break
             raise MngrError(
                 f"{path}:{number} is damaged",
                 f"only mngr writes the journal; delete the line, and keep a copy of the file: sed -i.bak {number}d {shlex.quote(path)}",
             ) from None
         rows.append(row)
-        length += len(line) + 1
+        length += len(line)
     return rows, length

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mngr.base.size_format import format_count
-from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
+from mngr.mapreduce.journal.agent_usage import NO_USAGE, AgentUsage, add_usage
 from mngr.mapreduce.journal.host_rows import NewHostRow, ReleasedRow, ReleaseFailedRow, ReleaseRow, RestedRow, WokenRow
 from mngr.mapreduce.journal.run_state import JournalRow, Task, TaskState
 
@@ -27,7 +27,7 @@ class NewTaskRow(JournalRow):
 
     type_name = "task"
     task: Task
-    agent_usage: AgentUsage = AgentUsage()  # what an existing agent has used before
+    agent_usage: AgentUsage = NO_USAGE  # what an existing agent has used before
 
 
 class LaunchRow(TaskRow):
@@ -46,7 +46,7 @@ class LaunchRow(TaskRow):
             state="launching", agent=self.agent, attempt=self.attempt, base=self.base, agent_id=None, is_prompted=False,
             agent_kind=task.agent_kind if is_same_agent else None,
             reminders=0, is_stopped=False, close_reason=None, problem=None, claim={}, check=None,
-            agent_usage=task.agent_usage if is_same_agent else AgentUsage(), began_at=task.began_at or self.at,
+            agent_usage=task.agent_usage if is_same_agent else NO_USAGE, began_at=task.began_at or self.at,
         )  # fmt: skip
 
 
@@ -220,11 +220,11 @@ def _book_usage(task: TaskState, usage: AgentUsage) -> TaskState:
     """Return the task with what its agent has used since the last count."""
     added = usage.subtract(task.agent_usage)
     purpose = task.task.usage_purpose or _choose_purpose(task)
-    booked = add_usage(task.usage_by_purpose.get(purpose, AgentUsage()), added)
+    booked = task.usage_by_purpose.get(purpose)
     return task.replace(
         agent_usage=usage,
-        usage=add_usage(task.usage or AgentUsage(), added),
-        usage_by_purpose={**task.usage_by_purpose, purpose: booked},
+        usage=added if task.usage is None else add_usage(task.usage, added),
+        usage_by_purpose={**task.usage_by_purpose, purpose: added if booked is None else add_usage(booked, added)},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 from mngr.base import garbage_collection
 from mngr.mapreduce.journal.host_rows import HostRow, NewHostRow
@@ -23,18 +24,27 @@ from mngr.mapreduce.journal.journal_rows import (
 from mngr.mapreduce.journal.run_state import Alert, JournalRow, RecipeRow, RunState, TaskState
 
 
+class _TaskDraft(TaskState):
+    """A task that changes in place. Copying it for each of its rows would take most of the time of a replay."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Change some fields, and return the same task."""
+        self.__dict__.update(changes)
+        return self
+
+
 class Replay:
     """Applies the rows of a journal to `state`, one after the other. `state` is the same object all the time."""
 
     def __init__(self, rows: Iterable[JournalRow] = ()) -> None:
         self.state = RunState()
-        tasks: dict[str, TaskState] = {}  # faster than a table, which updates its counts with every row
+        drafts: dict[str, TaskState] = {}  # faster than a table, which updates its counts with every row
         for row in rows:
-            task = self._apply(row, tasks)
-            if task is not None:
-                tasks[task.task.slug] = task
-        for task in tasks.values():
-            self.state.tasks.put(task)
+            task = self._apply(row, drafts)
+            if task is not None and type(task) is TaskState:
+                drafts[task.task.slug] = _TaskDraft.from_fields(task.__dict__)
+        for draft in drafts.values():
+            self.state.tasks.put(TaskState.from_fields(draft.__dict__))
 
     def add(self, row: JournalRow) -> None:
         """Apply one more row."""
