@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mngr.base.errors import MngrError
 from mngr.base.shell import join
+from mngr.tmr.prepare.network_failures import find_network_error_line
 from mngr.tmr.runners.test_run import CollectedTests, Failure
 
 _SHOWN_LINES = 12
@@ -17,7 +18,9 @@ _FIRST_TEST_HINT = (
 _NOTHING_FOUND = ("no tests ran", "no tests collected", "collected 0 items")
 
 
-def make_collection_error(collected: CollectedTests, paths: Sequence[str] = ()) -> MngrError:
+def make_collection_error(
+    collected: CollectedTests, paths: Sequence[str] = (), *, has_network: bool = False
+) -> MngrError:
     """Return the error for a collection without any test. `paths` are those that the user named."""
     text = "\n".join(collected.errors) or collected.output
     lines = [line for line in text.splitlines() if line.strip()]
@@ -31,6 +34,11 @@ def make_collection_error(collected: CollectedTests, paths: Sequence[str] = ()) 
         place = f" in {', '.join(paths)}" if paths else ""
         hint = "look for tests in the whole project: mngr tmr run --dry-run" if paths else _FIRST_TEST_HINT
         return MngrError(f"pytest found no tests{place}:\n  {shown}", hint)
+    if not has_network and find_network_error_line(text):
+        return MngrError(
+            f"pytest cannot collect any test, and a clean room has no network access:\n  {shown}",
+            "if the tests need the network or a database, allow it: mngr tmr run --dry-run --isolation network",
+        )
     return MngrError(
         f"pytest cannot collect any test:\n  {shown}",
         f"see the full error in a copy of the project: mngr create copy -- {join(collected.command)}; if a package is missing, let mngr write the settings again (this replaces them): mngr init --force",

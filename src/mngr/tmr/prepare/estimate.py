@@ -15,6 +15,7 @@ from mngr.tmr.prepare.baseline_verdict import (
     explain_verdict,
 )
 from mngr.tmr.prepare.history import RunHistory
+from mngr.tmr.prepare.network_failures import NetworkFailures, find_network_failures
 from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.prepare.prompt import Prompt
 from mngr.tmr.run_plan import RunPlan
@@ -65,6 +66,7 @@ class Estimate(Struct):
     passing: int  # tasks for tests that pass
     tasks: list[PlannedTask]
     dependent_tests: list[DependentTest] = []  # tests whose outcome depends on other tests
+    network_failures: NetworkFailures | None = None  # tests that fail without network access
     skipped_by_rank: int  # passing tests that only rank too low for a task
     more_command: str = ""  # plans a task for them, too; the command line adds it
     skipped: list[SkippedTest]
@@ -90,6 +92,10 @@ class Estimate(Struct):
             )
             lines.append(f"For the rest: {self.more_command}")
         return "\n".join(lines)
+
+    def describe_network_failures(self) -> str:
+        """Return a line on the tests that fail without network access, or an empty text."""
+        return f"{self.network_failures.describe()}\n" if self.network_failures is not None else ""
 
     def _describe_dependent_tests(self) -> str:
         """Return a line for each test whose outcome depends on other tests, and what that means."""
@@ -123,7 +129,7 @@ class Estimate(Struct):
         return (
             f"Before any change, {self.failing} of {format_count(self.tests, 'test')} {choose_noun(self.failing, 'fails', 'fail')} "
             f"and {self.flaky} {choose_noun(self.flaky, 'is', 'are')} flaky. {skipped}\n"
-            f"{self._describe_dependent_tests()}{self.describe_chosen_tests()}\n"
+            f"{self.describe_network_failures()}{self._describe_dependent_tests()}{self.describe_chosen_tests()}\n"
             f"Estimate: {_format_range(*self.agents)} {choose_noun(self.agents[1], 'agent')}, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}.\n"
             f"Each prompt has up to {self.prompt_tokens} tokens. The first {self.shared_tokens} are the same for all agents."
         )
@@ -163,6 +169,9 @@ def estimate_run(
         flaky=verdicts["flaky"] + verdicts[FAILS_IN_SUITE] + verdicts[FAILS_ALONE],
         passing=sum(task.root_cause is None and prepared.tests[task.tests[0]].verdict == "pass" for task in tasks),
         tasks=tasks,
+        network_failures=find_network_failures(result.failing_run for result in prepared.tests.values())
+        if plan.isolation == "on"
+        else None,
         dependent_tests=[
             DependentTest(
                 test=name,

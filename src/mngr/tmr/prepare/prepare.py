@@ -296,7 +296,7 @@ def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> TestsCollected:
     runner = choose_runner_of_plan(plan)
     collected = run_in_room(rooms, plan.base, lambda room: runner.collect(room, plan.paths, program=plan.program))
     if not collected.tests:
-        raise make_collection_error(collected, plan.paths)
+        raise make_collection_error(collected, plan.paths, has_network=plan.isolation != "on")
     problems = describe_foreign_code(collected.resolved, plan.program, collected.checkout_modules)
     if problems:
         raise MngrError(

@@ -212,8 +212,10 @@ def run(cli: Cli, args: Args) -> int:
     progress = RunProgress(cli, notify=args["notify"])
 
     def confirm(estimate: Estimate) -> bool:
-        estimate = _add_more_command(cli, estimate)
+        estimate = _add_commands(cli, estimate)
         if args["yes"] or not is_interactive() or estimate.agents[1] < CONFIRM_AGENT_COUNT:
+            if estimate.network_failures is not None:
+                cli.print_message(estimate.network_failures.describe())
             if estimate.skipped_by_rank:
                 cli.print_message(estimate.describe_chosen_tests())
             return True
@@ -249,7 +251,7 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
     progress = RunProgress(cli, screen=False)
 
     def decline(estimate: Estimate) -> bool:
-        estimates.append(_add_more_command(cli, estimate))
+        estimates.append(_add_commands(cli, estimate))
         return False
 
     observer = RunObserver(on_row=progress, on_tasks_end=progress.close, confirm=decline)
@@ -264,17 +266,22 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
     return 0
 
 
-def _add_more_command(cli: Cli, estimate: Estimate) -> Estimate:
-    """Add the command that plans a task for every passing test: this command line with a larger --max-tasks.
+def _add_commands(cli: Cli, estimate: Estimate) -> Estimate:
+    """Add the command that plans a task for every passing test, and the one that runs the tests with network access.
 
-    The command starts a run, and a run needs its own name.
+    Each command starts a run, and a run needs its own name.
     """
     from mngr.base import shell
 
     words, rest = split_words_without(COMMAND, cli.words, {"max_tasks", "dry_run", "name"})
     task_count = len(estimate.tasks) + estimate.skipped_by_rank
     command = ["mngr", *cli.name.split(), *words, "--max-tasks", str(task_count), *rest]
-    return estimate.replace(more_command=shell.join(command))
+    estimate = estimate.replace(more_command=shell.join(command))
+    if estimate.network_failures is None:
+        return estimate
+    words, rest = split_words_without(COMMAND, cli.words, {"isolation", "name"})
+    with_network = shell.join(["mngr", *cli.name.split(), *words, "--isolation", "network", *rest])
+    return estimate.replace(network_failures=estimate.network_failures.replace(command=with_network))
 
 
 def _start_detached(cli: Cli, run_dir: RunDir, notify: str | None) -> int:
