@@ -11,6 +11,7 @@ from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.commit_diffs import ClaimedCommit
 from mngr.tmr.verify.rules.changed_file import ChangedFile
 from mngr.tmr.verify.rules.harness_code import list_harness_changes, list_pytest_settings_changes
+from mngr.tmr.verify.rules.ignored_errors import list_ignored_errors
 from mngr.tmr.verify.rules.path_policy import PathPolicy, check_paths, get_path_rule
 from mngr.tmr.verify.rules.test_detection import list_test_detections
 from mngr.tmr.verify.rules.weakened_tests import list_weakenings_of_file
@@ -67,7 +68,7 @@ def _check_without_kind(
 def list_weakenings(changes: Sequence[ChangedFile], test: TestFunction | None = None) -> list[Finding]:
     """Return how an edit weakens the tests, or one of them, by comparing each file's first and last state.
 
-    Also return where it changes how tests run, and where the implementation looks for tests.
+    Also return where it changes how tests run, and where the implementation looks for tests or ignores errors.
     """
     findings: list[Finding] = []
     for change in changes:
@@ -75,6 +76,7 @@ def list_weakenings(changes: Sequence[ChangedFile], test: TestFunction | None = 
             continue
         if not is_test_code(change.path):
             findings += list_test_detections(change)
+            findings += list_ignored_errors(change)
         elif test is None or change.path == test.path or not is_test_file(change.path):
             only_test = _get_name_in_file(test) if test is not None and change.path == test.path else ""
             findings += list_weakenings_of_file(change.old, change.new, change.path, only_test)
