@@ -47,7 +47,13 @@ def test_only_the_shell_module_starts_processes() -> None:
         if list_imports(path) & {"subprocess", "pty", "multiprocessing", "asyncio"}
         and not {"contract", "e2e", "mechanic", "bridge"} & set(path.parts)  # these are separate from the program
         and path.name
-        not in ("probe.py", "recorded_calls.py", "stub_program.py", "stub_plugin.py")  # run in the project's own Python
+        not in (  # run in the project's own Python
+            "probe.py",
+            "recorded_calls.py",
+            "similar_calls.py",
+            "stub_program.py",
+            "stub_plugin.py",
+        )
     }
     in_bridges = {  # these run in the Python with an engine's library, or on its hosts
         "providers/modal/modal_calls.py",

@@ -11,7 +11,6 @@ from mngr.tmr.verify.mutants.mutant_selection import is_python
 from mngr.tmr.verify.rules.changed_file import ChangedFile
 from mngr.tmr.verify.rules.python_source import is_docstring, parse_source
 
-PROGRAM = "similar_calls.py"
 _MAX_FUNCTIONS = 12  # of one file
 
 
@@ -37,7 +36,7 @@ def write_probed_file(text: str, names: list[str], call: str) -> str | None:
         node = functions[name]
         lines.insert(node.lineno - 1, f"{' ' * node.col_offset}@_mngr_probe({name!r})\n")
     first = _find_first_statement(tree)
-    lines.insert(first - 1, f"{write_loader(PROGRAM)}_mngr_probe = _mngr[{'Probe'!r}]({call})\n")
+    lines.insert(first - 1, f"{write_loader('similar_calls.py')}_mngr_probe = _mngr['Probe']({call})\n")
     new_text = "".join(lines)
     return new_text if is_python(new_text) else None
 

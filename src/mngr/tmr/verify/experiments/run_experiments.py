@@ -18,6 +18,7 @@ from mngr.tmr.verify.experiments.experiment import (
 from mngr.tmr.verify.experiments.harness_tampering import check_harness
 from mngr.tmr.verify.experiments.old_test_against_new import compare_old_and_new
 from mngr.tmr.verify.experiments.real_equality import compare_by_built_in_types
+from mngr.tmr.verify.experiments.similar_inputs import try_similar_inputs
 from mngr.tmr.verify.experiments.unseen_inputs import try_unseen_inputs
 from mngr.tmr.verify.experiments.unwatched_calls import replay_unwatched
 
@@ -28,6 +29,7 @@ _EXPERIMENTS: tuple[tuple[str, Callable[[ExperimentInputs], ExperimentPlan]], ..
     ("harness", check_harness),
     ("unseen_inputs", try_unseen_inputs),
     ("unwatched_calls", replay_unwatched),
+    ("similar_inputs", try_similar_inputs),
     ("real_equality", compare_by_built_in_types),
     ("can_fail", check_can_fail),
     ("old_and_new", compare_old_and_new),

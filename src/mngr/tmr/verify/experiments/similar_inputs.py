@@ -25,7 +25,7 @@ from mngr.tmr.verify.experiments.experiment import (
     ExperimentResult,
     not_examined,
 )
-from mngr.tmr.verify.experiments.probed_functions import PROGRAM, list_probed_functions, write_probed_file
+from mngr.tmr.verify.experiments.probed_functions import list_probed_functions, write_probed_file
 from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes
 
 NAME = "similar_inputs"
@@ -99,9 +99,8 @@ def _write_test(inputs: ExperimentInputs, token: str, report: str) -> str | None
     if parse_function(text, inputs.test) is None:
         return None
     name = ".".join(inputs.test.id.split("::")[1:])
-    packing = "lambda value: _b.b64encode(_z.compress(__import__('json').dumps(value).encode())).decode()"
-    arguments = f"{name}, {report!r}, {token!r}, {packing}"
-    return f"{text}\n\n{write_loader(PROGRAM)}{name} = _mngr['report_test']({arguments})\n"
+    wrapped = f"_mngr['report_test']({name}, {report!r}, {token!r})"
+    return f"{text}\n\n{write_loader('similar_calls_report.py')}{name} = {wrapped}\n"
 
 
 def _write_files(inputs: ExperimentInputs, token: str, *, is_new: bool) -> dict[str, str | None]:

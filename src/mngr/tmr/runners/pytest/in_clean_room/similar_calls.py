@@ -448,35 +448,3 @@ _CONDITIONS: dict[str, Callable[[Any], None]] = {
     "elsewhere": _change_directory,
     "untested": _forget_test_tools,
 }
-
-
-# The test's side
-
-
-def report_test(function: Callable[..., Any], report: str, token: str, pack: Callable[[object], str]) -> Any:
-    """Return a test that runs `function` and then fails with the report as its message."""
-
-    def raise_report() -> None:
-        rows: list[object] = []
-        with contextlib.suppress(OSError, ValueError), open(report, encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file.read(1 << 19).splitlines()]
-            os.unlink(report)
-        raise AssertionError(token + pack(rows))
-
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def run_later(*args: Any, **keywords: Any) -> None:
-            with contextlib.suppress(Exception, AssertionError):
-                await function(*args, **keywords)
-            raise_report()
-
-        return run_later
-
-    @functools.wraps(function)
-    def run_and_report(*args: Any, **keywords: Any) -> None:
-        with contextlib.suppress(BaseException):
-            function(*args, **keywords)
-        raise_report()
-
-    return run_and_report
