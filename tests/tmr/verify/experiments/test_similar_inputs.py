@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +147,31 @@ def test_a_probed_file_keeps_its_docstring_and_decorators_first() -> None:
     lines = probed.splitlines()
     assert lines[:2] == text.splitlines()[:2] and lines[3].startswith("import base64")
     assert lines[-3:] == ["@click.command()", "@_mngr_probe('a')", "def a(): ..."]
+
+
+def _explore(tmp_path: Path, body: str, call: str) -> dict[str, str]:
+    """Run a program in which a probe decorates `subject`, and return the outcomes of similar input by the input."""
+    report = tmp_path / "report"
+    program = write_probed_file(f"def subject(value):\n    {body}\n", ["subject"], f"{str(report)!r}, 1, 14, 5.0")
+    subprocess.run([sys.executable, "-c", f"{program}\n{call}"], cwd=tmp_path, check=True, timeout=60)
+    rows = [json.loads(line) for line in report.read_text().splitlines()]
+    return {shown: outcome for kind, shown, outcome in rows[0]["outcomes"] if kind in ("similar", "other_length")}
+
+
+def test_a_similar_call_that_never_ends_is_unknown(tmp_path: Path) -> None:
+    outcomes = _explore(tmp_path, "while value == 8: pass\n    return value", "subject(7)")
+    assert outcomes["8"] == "unknown"
+    assert outcomes["6"] == "6"
+
+
+def test_similar_calls_change_nothing_in_the_program(tmp_path: Path) -> None:
+    call = "items = [3, 4]\nsubject(items)\nassert items == [3, 4, 1], items"
+    outcomes = _explore(tmp_path, "value.append(1)\n    return value", call)
+    assert outcomes["list(4, 3)"] == "list(4, 3, 1)"
+
+
+def test_a_file_gets_a_copy_with_other_content(tmp_path: Path) -> None:
+    (tmp_path / "prices.txt").write_text("tea 4\nrice 7\n")
+    outcomes = _explore(tmp_path, "return open(value).read()", "subject('prices.txt')")
+    assert outcomes["a file with 'tea 4\\n'"] == "'tea 4\\n'"
+    assert (tmp_path / "prices.txt").read_text() == "tea 4\nrice 7\n"

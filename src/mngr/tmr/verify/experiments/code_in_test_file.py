@@ -16,12 +16,17 @@ _PROGRAMS = os.path.dirname(in_clean_room.__file__)
 _MAX_REPORT = 1 << 20  # characters, unpacked
 
 
-def write_loader(program: str) -> str:
-    """Return Python code that loads a program of the clean room into the dictionary `_mngr`."""
-    packed = pack_text(read_program(program, _PROGRAMS))
-    return (
-        "import base64 as _b, zlib as _z, sys as _s\n_mngr = {'__name__': 'mngr_trial'}\n"
-        f"exec(compile(_z.decompress(_b.b64decode('{packed}')), 'mngr_trial', 'exec'), _mngr)\n"
+def write_loader(*programs: str) -> str:
+    """Return Python code that loads programs of the clean room into the dictionary `_mngr`, one after the other."""
+    packed = [pack_text(read_program(program, _PROGRAMS)) for program in programs]
+    return "".join(
+        [
+            "import base64 as _b, zlib as _z, sys as _s\n_mngr = {'__name__': 'mngr_trial'}\n",
+            *(
+                f"exec(compile(_z.decompress(_b.b64decode('{text}')), 'mngr_trial', 'exec'), _mngr)\n"
+                for text in packed
+            ),
+        ]
     )
 
 
