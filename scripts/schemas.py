@@ -10,6 +10,7 @@ from typing import Any
 from mngr.agents.inspect.events import AgentEvent
 from mngr.base.model import STATES, AgentView, Struct
 from mngr.tmr.verify import claim, receipt
+from mngr.tmr.verify.experiments import experiment
 
 NAMES = {"Any": Any, "Mapping": Mapping}  # modules on the start-up path import these only for type checkers
 SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -31,7 +32,11 @@ DOCUMENTS: dict[str, tuple[type[Struct], str, dict[str, tuple[str, ...]]]] = {
             "escalations.kind": claim.ESCALATION_KINDS,
         },
     ),
-    "receipt": (receipt.Receipt, RECEIPT, {"verdict": receipt.VERDICTS, "level": ("quick", "full")}),
+    "receipt": (
+        receipt.Receipt,
+        RECEIPT,
+        {"verdict": receipt.VERDICTS, "level": ("quick", "full"), "experiments.outcome": experiment.OUTCOMES},
+    ),
     "agent": (AgentView, AGENT, {"state": STATES}),
     "event": (AgentEvent, EVENT, {}),
 }

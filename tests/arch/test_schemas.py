@@ -14,7 +14,8 @@ from tests.conftest import MngrProgram, run_git
 from tests.support.paths import ROOT
 
 SCHEMAS = ROOT / "docs/reference/schemas"
-TEST = "def test_one():\n    assert 1 + 1 == 2\n"
+PROGRAM = "def add(one, other):\n    return one + other\n"
+TEST = "from sums import add\n\n\ndef test_one():\n    assert add(1, 1) == 2\n"
 
 
 def list_problems(name: str, document: object) -> list[str]:
@@ -45,6 +46,9 @@ def test_listed_agents_and_events_match_their_schemas(mngr: MngrProgram) -> None
 
 
 def test_the_receipt_of_a_verified_branch_matches_its_schema(mngr: MngrProgram, tmp_path: Path) -> None:
+    (mngr.repo / "sums.py").write_text(PROGRAM)
+    run_git(mngr.repo, "add", ".")
+    run_git(mngr.repo, "commit", "-qm", "sums")
     (mngr.repo / "test_one.py").write_text(TEST)
     run_git(mngr.repo, "add", ".")
     run_git(mngr.repo, "commit", "-qm", "[ADD_TEST] Add up")
@@ -52,6 +56,9 @@ def test_the_receipt_of_a_verified_branch_matches_its_schema(mngr: MngrProgram, 
     receipts = [json.loads(path.read_text()) for path in (tmp_path / "receipts").glob("*.json")]
     assert [receipt["verdict"] for receipt in receipts] == ["confirmed"]
     assert list_problems("receipt", receipts[0]) == []
+    assert "not_examined" in {row["outcome"] for row in receipts[0]["experiments"]}
+    receipts[0]["experiments"][0]["outcome"] = "guessed"
+    assert any("'guessed' is not one of" in problem for problem in list_problems("receipt", receipts[0]))
 
 
 def make_result(**changes: Any) -> dict[str, Any]:

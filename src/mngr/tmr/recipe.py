@@ -299,7 +299,7 @@ class TmrRecipe:
             command=choose_runner_of_plan(self._plan).command(baseline.test.id),
             runs=self._plan.baseline_runs,
         )
-        receipt = make_receipt(blank, baseline.runs, [], self._plan.program)
+        receipt = make_receipt(blank, baseline.runs, [], [baseline.test], self._plan.program)
         return receipt.replace(verdict=verdict, reason=reason)
 
     def _find_tree(self, commit: str) -> str:

@@ -14,7 +14,8 @@ from tests.conftest import MngrProgram, run_git
 
 SCRIPT = "echo a trusted run\n. scripts/helper.sh\nmkdir -p .venv\necho trusted >.venv/origin\n"
 SETTINGS = '[project]\nsetup = "sh scripts/setup.sh"\n'
-TEST = "def test_passes():\n    assert 1 + 1 == 2\n"
+PROGRAM = "def add(one, other):\n    return one + other\n"
+TEST = "from sums import add\n\n\ndef test_passes():\n    assert add(1, 1) == 2\n"
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def project(mngr: MngrProgram) -> MngrProgram:
     write(mngr.repo, "scripts/setup.sh", SCRIPT)
     write(mngr.repo, "scripts/helper.sh", "\n")
     write(mngr.repo, ".mngr/settings.toml", SETTINGS)
+    write(mngr.repo, "sums.py", PROGRAM)
     write(mngr.repo, "tests/test_one.py", TEST)
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-qm", "project")
@@ -68,7 +70,8 @@ def test_a_branch_that_is_checked_out_cannot_leave_its_sandbox(project: MngrProg
     mark, secret = tmp_path / "mark", tmp_path / "secret"
     secret.write_text("key")
     settings = f'{SETTINGS}[commands.tmr.verify]\nisolation = "off"\n[sandbox]\nshow = ["{secret}"]\n'
-    test = f"import os\n\n\ndef test_out():\n    assert not os.path.exists({str(secret)!r})\n    os.close(os.open({str(mark)!r}, os.O_CREAT))\n"
+    code = f"assert not os.path.exists({str(secret)!r})\n    os.close(os.open({str(mark)!r}, os.O_CREAT))\n"
+    test = f"import os\nfrom sums import add\n\n\ndef test_out():\n    assert add(1, 1) == 2\n    {code}"
     make_branch(project.repo, {".mngr/settings.toml": settings}, test)
     run_git(project.repo, "checkout", "-q", "hostile")
     words = ("HEAD", "--base", "main")

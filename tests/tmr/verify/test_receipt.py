@@ -35,6 +35,24 @@ def test_the_red_green_experiment_fails_if_one_fix_is_not_needed(needed: list[bo
     assert list_outcomes(make_receipt(proofs=proofs))["red_green"] == outcome
 
 
+@pytest.mark.parametrize(
+    ("fixes", "needed", "reason"),
+    [
+        ([["c1"], ["c2"]], True, "the test fails without each of 2 fixes"),
+        ([["c1", "c2"]], True, "the test fails without the 2 fixes together"),
+        ([["c1"]], False, "the test also passes without the fix c1"),
+        ([["c1"]], None, "mngr could not revert the fix c1: later commits build on it"),
+    ],
+)
+def test_the_red_green_experiment_says_what_mngr_saw_and_its_cost(
+    fixes: list[list[str]], needed: bool | None, reason: str
+) -> None:
+    why = "later commits build on it" if needed is None else ""
+    proofs = [RedGreenProof(fixes=names, is_needed=needed, reason=why, trials=1, seconds=0.5) for names in fixes]
+    row = list_experiments(make_receipt(proofs=proofs))[-1]
+    assert (row.reason, row.trials, row.seconds) == (reason, len(fixes), 0.5 * len(fixes))
+
+
 def test_a_receipt_is_read_as_it_was_written() -> None:
     receipt = make_receipt(proofs=[RedGreenProof(fixes=["c"], is_needed=True)])
     assert decode(Receipt, encode(receipt)) == receipt == receipt.replace(reason="")

@@ -96,6 +96,9 @@ def test_a_fix_is_proven_by_a_test_that_fails_without_it_and_runs_are_cached(wor
     assert (proof.before, proof.without, proof.is_needed) == ("fail", "fail", True)
     assert proof.fixes == [fixed] and proof.is_same_reason is True
     assert {"tree", "command", "environment"} <= receipt.hashes.keys() and receipt.environment["packages"]
+    assert [row.name for row in receipt.experiments if not row.reason] == []
+    (red_green,) = [row for row in receipt.experiments if row.name == "red_green"]
+    assert (red_green.reason, red_green.trials) == ("the test fails without the fix", 2) and red_green.seconds > 0
     # At the commit, on the base, without the fix, and twice for the trials: the second command repeats recorded calls.
     assert log.read_text() == "run\n" * 5
     assert verify_commit(world, fixed, pytest=counting_pytest, shelf=cache) == receipt

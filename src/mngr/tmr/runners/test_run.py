@@ -118,6 +118,7 @@ class TestRun(Struct):
     isolation: str = ""  # the isolation of the clean room, or `none: REASON`
     findings: list[Finding] = []  # what it did that is not allowed in a clean room
     lines: dict[str, list[int]] = {}  # the lines that ran, by file, if requested
+    programs: int = 0  # that it started, if the lines were requested
     loaded: list[str] | None = None  # the files that it imported, if requested and known
 
 

@@ -19,7 +19,7 @@ from mngr.tmr.runners.test_run import RunOptions, TestFunction, TestRun
 from mngr.tmr.verify.experiments.run_experiments import ExperimentReport
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
-_RULES_VERSION = 1  # increased when the same run may be judged differently
+_RULES_VERSION = 2  # increased when the same run may be judged differently
 
 
 class ClaimRunner:
@@ -115,6 +115,11 @@ class ClaimRunner:
             report = run()
             self.cache.put(key, report)
         return report
+
+    def collect(self, paths: Sequence[str]) -> list[TestFunction]:
+        """Return the tests of these files at the claimed commit."""
+        program = self._how.program
+        return self._room.run(lambda room: self._runner.collect(room, paths, program=program)).tests
 
     def run_trials(self, trials: Sequence[Trial], budget: float) -> list[TrialRun | None]:
         """Run trials of the test in the clean room, with `budget` seconds for all that are not always wanted."""

@@ -11,6 +11,7 @@ from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.code_location_check import describe_foreign_code, map_locations
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import ClaimedChange
+from mngr.tmr.verify.expected_reports import find_missing_ids, find_wrong_report
 from mngr.tmr.verify.experiments.experiment import Experiment
 from mngr.tmr.verify.red_green import RedGreenProof
 
@@ -100,13 +101,28 @@ def _summarize_red_green(proofs: Sequence[RedGreenProof]) -> Experiment:
     """Return whether the test fails without each fix of the implementation."""
     if not proofs:
         return Experiment(name="red_green", outcome="not_examined", reason="the claim has no fix of the implementation")
+    fixes = sum(len(proof.fixes) for proof in proofs)
     unclear = [proof for proof in proofs if proof.is_needed is None]
     failed = [proof for proof in proofs if proof.is_needed is False]
     if failed:
-        return Experiment(name="red_green", outcome="failed", reason=failed[0].reason)
+        outcome, reason = "failed", failed[0].reason or f"the test also passes without {_name_fixes(failed[0])}"
+    elif unclear:
+        outcome, reason = "unclear", f"mngr could not revert {_name_fixes(unclear[0])}: {unclear[0].reason}"
+    else:
+        outcome, reason = "passed", f"the test fails without {'the fix' if fixes == 1 else f'each of {fixes} fixes'}"
+        if len(proofs) == 1 and fixes > 1:
+            reason = f"the test fails without the {fixes} fixes together"
     return Experiment(
-        name="red_green", outcome="unclear" if unclear else "passed", reason=unclear[0].reason if unclear else ""
+        name="red_green",
+        outcome=outcome,
+        reason=reason,
+        trials=sum(proof.trials for proof in proofs),
+        seconds=round(sum(proof.seconds for proof in proofs), 3),
     )
+
+
+def _name_fixes(proof: RedGreenProof) -> str:
+    return f"the fix {proof.fixes[0][:10]}" if len(proof.fixes) == 1 else f"{len(proof.fixes)} fixes"
 
 
 def find_receipt(check: object) -> Receipt | None:
@@ -135,11 +151,17 @@ def make_receipt(
     blank: Receipt,
     test_runs: Sequence[TestRun],
     affected_runs: Sequence[TestRun],
+    tests: Sequence[TestFunction],
     program: str | None,
 ) -> Receipt:
-    """Return the receipt from the runs of the test and of the affected tests. `blank` has the findings already."""
+    """Return the receipt from the runs of the test and of the affected tests. `blank` has the findings already.
+
+    `tests` are the test and the affected tests, with the node ids that must report.
+    """
     runs = [*test_runs, *affected_runs]
-    verdict, reason = decide_verdict(test_runs, affected_runs, _describe_wrong_code(runs, program))
+    expected = {test.id: test for test in tests}
+    wrong_report = find_wrong_report(runs, expected)
+    verdict, reason = decide_verdict(test_runs, affected_runs, _describe_wrong_code(runs, program), wrong_report)
     experiments = list_experiments(blank)
     if verdict in ("confirmed", "flaky"):
         doubt = next((row for row in experiments if row.prevents_confirmation), None)
@@ -155,8 +177,10 @@ def make_receipt(
         verdict=verdict,
         reason=reason,
         experiments=experiments,
-        results=[_summarize_run(run) for run in test_runs],
-        affected_tests=[AffectedTestResult(test=run.test, **_summarize_run(run).to_dict()) for run in affected_runs],
+        results=[_summarize_run(run, expected) for run in test_runs],
+        affected_tests=[
+            AffectedTestResult(test=run.test, **_summarize_run(run, expected).to_dict()) for run in affected_runs
+        ],
         rate=_compute_failure_rate(test_runs) if verdict == "flaky" else None,
         imported_from=_map_imports(runs),
         isolation=runs[0].isolation if runs else blank.isolation,
@@ -166,7 +190,7 @@ def make_receipt(
 
 
 def decide_verdict(
-    test_runs: Sequence[TestRun], affected_runs: Sequence[TestRun], wrong_code: str = ""
+    test_runs: Sequence[TestRun], affected_runs: Sequence[TestRun], wrong_code: str = "", wrong_report: str = ""
 ) -> tuple[str, str]:
     """Return (verdict, reason) from the runs of the test and of the affected tests."""
     if wrong_code:
@@ -184,6 +208,8 @@ def decide_verdict(
     if failed_affected is not None:
         failure = _describe_failure(failed_affected)
         return "refuted", f"the affected test {failed_affected.test} does not pass: {failure}"
+    if wrong_report:
+        return "unverified", f"it passes, but the reports of its runs are wrong: {wrong_report}"
     reruns = sum(run.reruns for run in test_runs)
     if reruns:
         return "flaky", f"it passed only because a pytest plugin repeated it (repetitions: {reruns})"
@@ -231,7 +257,7 @@ def _describe_wrong_code(runs: Sequence[TestRun], program: str | None) -> str:
     return ""
 
 
-def _summarize_run(run: TestRun) -> RunResult:
+def _summarize_run(run: TestRun, tests: Mapping[str, TestFunction]) -> RunResult:
     return RunResult(
         outcome=run.outcome,
         seconds=round(run.seconds, 3),
@@ -240,7 +266,7 @@ def _summarize_run(run: TestRun) -> RunResult:
         why="" if run.outcome == "pass" else _describe_failure(run),
         text=run.failures[0].text[-_MAX_TEXT:] if run.failures else "",
         reruns=run.reruns,
-        missing=run.missing,
+        missing=find_missing_ids(run, tests[run.test]) if run.test in tests else run.missing,
         left=run.left,
     )
 

@@ -36,6 +36,8 @@ class RedGreenProof(Struct):
     is_needed: bool | None = None  # None: the fix could not be reverted
     is_same_reason: bool | None = None
     reason: str = ""
+    trials: int = 0  # how often mngr ran the test for this proof
+    seconds: float = 0.0  # that these runs took
 
 
 def is_implementation(path: str) -> bool:
@@ -79,6 +81,14 @@ def prove_fixes(
     ]
 
 
+def add_base_run(proofs: list[RedGreenProof], run: TestRun | None) -> list[RedGreenProof]:
+    """Return the proofs with the cost of the run on the base, which all of them share, in the first one."""
+    if run is None or not proofs:
+        return proofs
+    first = proofs[0]
+    return [first.replace(trials=first.trials + 1, seconds=round(first.seconds + run.seconds, 3)), *proofs[1:]]
+
+
 def _prove_group(
     local: Host, repo: str, head: str, group: list[ClaimedCommit], run_with: RunWithFiles, base_run: TestRun | None
 ) -> RedGreenProof:
@@ -103,7 +113,14 @@ def _prove_group(
         if is_needed and base_run is not None and base_run.outcome != "pass"
         else None
     )
-    return blank.replace(without=run.outcome, without_why=run.why, is_needed=is_needed, is_same_reason=is_same_reason)
+    return blank.replace(
+        without=run.outcome,
+        without_why=run.why,
+        is_needed=is_needed,
+        is_same_reason=is_same_reason,
+        trials=1,
+        seconds=round(run.seconds, 3),
+    )
 
 
 def revert_fixes(local: Host, repo: str, head: str, fixes: Sequence[ClaimedCommit]) -> str | None:

@@ -23,10 +23,11 @@ from mngr.tmr.verify import red_green
 from mngr.tmr.verify.claim_runs import ClaimRunner
 from mngr.tmr.verify.commit_diffs import ClaimedCommit, diff_commits, list_commits
 from mngr.tmr.verify.commit_files import read_files
+from mngr.tmr.verify.expected_reports import update_ids
 from mngr.tmr.verify.experiments.changed_test_lines import is_test_changed
 from mngr.tmr.verify.experiments.experiment import ExperimentInputs
 from mngr.tmr.verify.experiments.run_experiments import ExperimentReport, list_unmade, run_experiments
-from mngr.tmr.verify.experiments.text_rule_weight import weigh_text_findings
+from mngr.tmr.verify.experiments.text_rule_weight import weigh_rows, weigh_text_findings
 from mngr.tmr.verify.project_setup_changes import add_setup_row, list_changed_inputs, list_setup_changes
 from mngr.tmr.verify.receipt import NOT_RUN, Receipt, VerificationInputs, list_experiments, make_receipt
 from mngr.tmr.verify.rules.changed_file import ChangedFile
@@ -88,21 +89,26 @@ def _verify_in_room(
     settings = clean_rooms.settings
     rules = add_setup_row(options.policy, list_changed_inputs(settings, changes))
     policy = check_policy(commits, changes, rules, is_shared=request.is_shared, is_claim=is_claim)
-    guard = list_weakenings(changes, request.test if request.is_one_of_many else None)
+    own_guard = list_weakenings(changes, request.test)
+    guard = own_guard if request.is_one_of_many else list_weakenings(changes)
     blank = blank.replace(commit=runner.commit, tree=runner.tree, policy=policy, guard=guard)
     setup_changes = [] if options.trusts_setup else list_setup_changes(settings, changes, policy)
     if setup_changes:
         return _make_unverified(blank, setup_changes, policy)
     test_runs, affected_runs = runner.run_all(trace=is_test_changed(changes, request.test))
+    tests = update_ids([request.test, *request.affected_tests], [*test_runs, *affected_runs], runner.collect)
+    request = request.replace(test=tests[0], affected_tests=tests[1:])
     proofs, findings = _prove_fixes(local, request, options, runner, commits, changes, test_runs)
     if request.is_one_of_many:
         findings = [finding for finding in findings if finding.rule not in red_green.CROSS_TEST_RULES]
     findings += [finding for run in (*test_runs, *affected_runs) for finding in run.findings]
     report = _run_experiments(clean_rooms, request, options, runner, changes, test_runs)
     findings += report.findings
-    guard = weigh_text_findings(guard, report.rows, report.findings, request.test.path)
-    blank = blank.replace(guard=guard, findings=findings, proofs=proofs, experiments=report.rows)
-    receipt = make_receipt(blank, test_runs, affected_runs, options.program)
+    rows = weigh_rows(report.rows, guard, request.test.path)
+    about_test = [finding for finding in own_guard if finding.path == request.test.path]
+    guard = weigh_text_findings(guard, rows, report.findings, about_test)
+    blank = blank.replace(guard=guard, findings=findings, proofs=proofs, experiments=rows)
+    receipt = make_receipt(blank, test_runs, affected_runs, tests, options.program)
     return receipt.replace(hashes=_compute_hashes(receipt, test_runs, runner.keep))
 
 
@@ -146,15 +152,15 @@ def _prove_fixes(
     if not fixes or not _has_passed(test_runs):
         return [], []
     runs_left = red_green.MAX_RUNS if options.level == "quick" else 1
-    base_run = request.base_run
+    base_run, own_base_run = request.base_run, None
     if base_run is None and runs_left > 1:
         base_files = red_green.find_base_files(changes)
         if base_files is not None:
-            base_run = runner.run_test(request.test, -1, files=base_files)
+            base_run = own_base_run = runner.run_test(request.test, -1, files=base_files)
             runs_left -= 1
             if _is_test_missing(base_run):  # the base has no such test
                 base_run = None
-    return red_green.prove_fixes(
+    proofs, findings = red_green.prove_fixes(
         local,
         runner.repo,
         runner.commit,
@@ -163,6 +169,7 @@ def _prove_fixes(
         base_run,
         runs_left,
     )
+    return red_green.add_base_run(proofs, own_base_run), findings
 
 
 def _make_unverified(blank: Receipt, setup_changes: Sequence[str], policy: Sequence[Finding]) -> Receipt:

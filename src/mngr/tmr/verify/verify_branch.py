@@ -110,7 +110,21 @@ def verify_branch(
             cache,
             on_receipt,
         )
-    return BranchReceipts(ref=ref, commit=commit, base=base_commit, receipts=receipts, guard=list_weakenings(changes))
+    guard = _apply_weights(list_weakenings(changes), receipts)
+    return BranchReceipts(ref=ref, commit=commit, base=base_commit, receipts=receipts, guard=guard)
+
+
+def _apply_weights(guard: Sequence[Finding], receipts: Sequence[Receipt]) -> list[Finding]:
+    """Return the findings of text rules with the level that the experiments of a receipt gave them."""
+    levels: dict[Finding, set[str]] = {}
+    for finding in (finding for receipt in receipts for finding in receipt.guard):
+        levels.setdefault(finding.replace(level=""), set()).add(finding.level)
+
+    def weigh(finding: Finding) -> Finding:
+        weighed = levels.get(finding.replace(level=""), {finding.level})
+        return finding.replace(level="refuse" if "refuse" in weighed else min(weighed))
+
+    return [weigh(finding) for finding in guard]
 
 
 def _verify_claims(

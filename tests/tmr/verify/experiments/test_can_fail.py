@@ -82,6 +82,26 @@ SPLIT = """
     def test_places():
         assert Money(1).places == 3
     """
+OWN_ANSWER = HEAD + (
+    "\n\ndef test_total():\n    subprocess.run([sys.executable, 'shop.py', '1'])\n    answer = [1, 2]\n    assert sum(answer) == 3\n"
+)
+CLICK_PROGRAM = """
+    import click
+
+
+    def find_price(name):
+        return len(name) - 1
+
+
+    @click.command()
+    @click.argument("name")
+    def price(name):
+        click.echo(f"{name}: {find_price(name)}")
+    """
+CLICK = (
+    "from click.testing import CliRunner\nfrom prices import price\n\n\ndef test_total():\n"
+    "    result = CliRunner().invoke(price, ['rice'])\n    assert result.output == 'rice: 3\\n'\n"
+)
 OWN_CONSTANT = "def test_total():\n    expected = 3\n    assert expected == 3\n"
 
 
@@ -92,13 +112,30 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "conftest.py": "",
         "tests/test_count.py": WRONG_COUNT,
         "tests/test_limits.py": CONSTANTS,
+        "tests/test_smoke.py": NO_CHECK,
+        "prices.py": CLICK_PROGRAM,
+        "shop.sh": "echo tea",
     }
     with new_world(tmp_path_factory.mktemp("can_fail"), files) as new:
         yield new
 
 
 @pytest.mark.parametrize(
-    ("text", "verdict"), [(SWALLOWED, "refuted"), (NO_CHECK, "unverified")], ids=["bypassed", "without a check"]
+    ("text", "verdict"),
+    [
+        (SWALLOWED, "refuted"),
+        (NO_CHECK, "refuted"),
+        (
+            HEAD + "\n\ndef test_total():\n    assert subprocess.call([sys.executable, 'shop.py', '1']) or True\n",
+            "refuted",
+        ),
+        (
+            HEAD + "\n\ndef test_total():\n    subprocess.call([sys.executable, 'shop.py', '1'])\n    assert True\n",
+            "refuted",
+        ),
+        (OWN_ANSWER, "unverified"),
+    ],
+    ids=["bypassed", "without a check", "or true", "assert true", "without a reason in its text"],
 )
 def test_a_new_test_that_survives_every_fault_is_not_confirmed(world: World, text: str, verdict: str) -> None:
     receipt = verify_files(world, {"tests/test_shop.py": text}, level="full")
@@ -109,15 +146,46 @@ def test_a_new_test_that_survives_every_fault_is_not_confirmed(world: World, tex
     assert list_rules(receipt)["never-fails"][:2] == ("note", "tests/test_shop.py")
 
 
+def test_an_edited_test_that_checks_nothing_and_survives_every_fault_is_refuted(world: World) -> None:
+    text = NO_CHECK.replace("'1'", "'1', '2'")
+    receipt = verify_files(world, {"tests/test_smoke.py": text}, path="tests/test_smoke.py", level="full")
+    assert (receipt.verdict, get_row(receipt, "can_fail").outcome) == ("refuted", "failed"), receipt.reason
+
+
 def test_a_new_test_that_fails_only_by_a_crash_is_a_finding(world: World) -> None:
     receipt = verify_files(world, {"tests/test_shop.py": SMOKE}, level="full")
     assert list_rules(receipt)["only-crashes-fail"][:2] == ("note", "tests/test_shop.py")
 
 
-def test_a_new_test_that_runs_no_code_of_the_project_is_a_finding(world: World) -> None:
+def test_a_new_test_that_runs_no_code_and_no_program_is_not_confirmed(world: World) -> None:
     receipt = verify_files(world, {"tests/test_shop.py": OWN_CONSTANT})
-    assert get_row(receipt, "can_fail").outcome == "unclear"
+    assert (receipt.verdict, get_row(receipt, "can_fail").outcome) == ("unverified", "unclear")
+    assert "starts no program" in receipt.reason
     assert list_rules(receipt)["runs-no-code"][1] == "tests/test_shop.py"
+
+
+@pytest.mark.parametrize(("check", "verdict"), [("assert out == 'tea'", "confirmed"), ("", "unverified")])
+def test_a_new_test_of_a_program_in_another_language_needs_a_check(world: World, check: str, verdict: str) -> None:
+    command = "subprocess.run(['sh', 'shop.sh'], capture_output=True, text=True).stdout.strip()"
+    text = f"import subprocess\n\n\ndef test_total():\n    out = {command}\n    {check}\n"
+    receipt = verify_files(world, {"tests/test_shop.py": text}, level="full")
+    assert (receipt.verdict, get_row(receipt, "can_fail").outcome) == (verdict, "unclear"), receipt.reason
+    assert list_rules(receipt)["runs-no-code"][0] == "note"
+
+
+@pytest.mark.parametrize("level", ["quick", "full"])
+def test_a_test_through_the_runner_of_click_can_fail(world: World, level: str) -> None:
+    receipt = verify_files(world, {"tests/test_shop.py": CLICK}, level=level)
+    row = get_row(receipt, "can_fail")
+    assert (receipt.verdict, row.outcome, row.trials) == ("confirmed", "passed", 2), receipt.reason
+    assert "other-values-unnoticed" not in list_rules(receipt)
+
+
+def test_a_test_through_the_runner_of_click_that_ignores_the_result_is_refuted(world: World) -> None:
+    text = CLICK.replace("    assert result.output == 'rice: 3\\n'\n", "")
+    assert text != CLICK
+    receipt = verify_files(world, {"tests/test_shop.py": text}, level="full")
+    assert (receipt.verdict, get_row(receipt, "can_fail").outcome) == ("refuted", "failed"), receipt.reason
 
 
 @pytest.mark.parametrize("text", [FUNCTION, PROGRAM], ids=["function", "program"])
@@ -125,6 +193,8 @@ def test_a_new_test_that_notices_other_values_passes_after_two_trials(world: Wor
     receipt = verify_files(world, {"tests/test_shop.py": text})
     row = get_row(receipt, "can_fail")
     assert (receipt.verdict, row.outcome, row.trials) == ("confirmed", "passed", 2), receipt.reason
+    assert row.reason == "of 2 faulty programs that mngr tried, 2 made the test fail"
+    assert [one.name for one in receipt.experiments if not one.reason] == []
 
 
 def test_a_corrected_expectation_is_not_refuted_because_other_values_look_the_same(world: World) -> None:

@@ -69,6 +69,79 @@ STYLES = """
             return
         assert total([1]) == 1
     """
+CHECKS = """
+    from shop import total
+
+
+    class Checks:
+        def test_inherited(self):
+            assert total([1]) == 1
+
+        async def work(self):
+            return total([1])
+
+
+    def test_imported():
+        assert total([2]) == 2
+    """
+MORE_STYLES = """
+    import unittest
+
+    import pytest
+
+    from checks import Checks, test_imported
+    from shop import total
+
+
+    class TestChild(Checks):
+        pass
+
+
+    class Unit(unittest.TestCase):
+        def test_raises(self):
+            with self.assertRaises(TypeError):
+                total(None)
+
+
+    def test_names():
+        expected = total([1, 1])
+        assert total([2]) == expected
+
+
+    for name in ("one", "two"):
+
+        def generated(amount=len(name)):
+            assert total([amount]) == amount
+
+        globals()[f"test_{name}"] = generated
+    """
+HOOKED = """
+    import pytest
+    import shop
+
+
+    def pytest_collection_modifyitems(items):
+        if len(items) > 3:
+            del items[: getattr(shop, "missing", 0)]
+            for number in range(getattr(shop, "additional", 0)):
+                items.append(pytest.Function.from_parent(items[0].parent, name=f"test_{number}", callobj=lambda: None))
+
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport():
+        outcome = yield
+        outcome.get_result().duration += getattr(shop, "late", 0)
+    """
+HOOKED_TESTS = """
+    import pytest
+
+    from shop import total
+
+
+    @pytest.mark.parametrize("price", [1, 2, 3])
+    def test_hooked(price):
+        assert total([price]) == price
+    """
 HOOKS_IN_PYTEST = """
     import _pytest.runner
 
@@ -107,7 +180,8 @@ EQUAL_TO_ALL = """
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    files = {"shop.py": SHOP, "tests/test_shop.py": TESTS, "conftest.py": ""}
+    files = {"shop.py": SHOP, "tests/test_shop.py": TESTS, "conftest.py": "", "checks.py": CHECKS}
+    files |= {"hooked/conftest.py": HOOKED, "hooked/test_hooked.py": HOOKED_TESTS}
     with new_world(tmp_path_factory.mktemp("harness"), files) as new:
         yield new
 
@@ -158,6 +232,43 @@ def test_code_that_replaces_a_clock_is_a_finding(world: World) -> None:
 def test_twins_of_tests_of_another_style_fail_as_they_must(world: World, name: str) -> None:
     receipt = verify_files(world, {"tests/test_styles.py": STYLES}, name, "tests/test_styles.py")
     assert get_row(receipt, "harness").outcome == "passed", get_row(receipt, "harness")
+
+
+@pytest.mark.parametrize("name", ["test_inherited", "test_imported", "test_raises", "test_names", "test_one"])
+def test_twins_of_tests_that_are_inherited_imported_or_generated_fail_as_they_must(world: World, name: str) -> None:
+    receipt = verify_files(world, {"tests/test_styles.py": MORE_STYLES}, name, "tests/test_styles.py")
+    row = get_row(receipt, "harness")
+    assert (row.outcome, row.trials) == ("passed", 2), row
+
+
+def test_code_that_lets_an_inherited_test_pass_is_refuted(world: World) -> None:
+    receipt = verify_files(
+        world,
+        {"tests/test_styles.py": MORE_STYLES, "shop.py": HOOKS_IN_PYTEST},
+        "test_inherited",
+        "tests/test_styles.py",
+    )
+    assert (receipt.verdict, get_row(receipt, "harness").outcome) == ("refuted", "failed"), receipt.reason
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("missing = 1", "hooked/test_hooked.py::test_hooked[1] left no result"),
+        ("additional = 1", "pytest reported a test that mngr did not start: hooked/test_hooked.py::test_0"),
+    ],
+)
+def test_missing_and_additional_reports_beside_the_twins_prevent_a_confirmation(
+    world: World, code: str, reason: str
+) -> None:
+    receipt = verify_files(world, {"shop.py": f"{SHOP}\n\n    {code}\n"}, "test_hooked", "hooked/test_hooked.py")
+    assert receipt.verdict == "unverified"
+    assert reason in get_row(receipt, "harness").reason
+
+
+def test_a_test_that_reports_more_time_than_its_process_took_is_a_finding(world: World) -> None:
+    receipt = verify_files(world, {"shop.py": f"{SHOP}\n\n    late = 600\n"}, "test_hooked", "hooked/test_hooked.py")
+    assert list_rules(receipt)["odd-duration"] == ("note", "shop.py", 4)
 
 
 def test_a_project_that_stops_at_the_first_failure_and_skips_parameters_passes(world: World) -> None:

@@ -140,6 +140,11 @@ def parse_lines(rows: Sequence[ProbeRow]) -> dict[str, list[int]]:
     }
 
 
+def count_started_programs(rows: Sequence[ProbeRow]) -> int:
+    """Return how many programs the test started, 0 unless the tracer counted them."""
+    return sum(get_int(row, "programs") for row in select_rows(rows, "lines"))
+
+
 def parse_suite_lines(rows: Sequence[ProbeRow]) -> SuiteLines:
     """Return the lines of each test of a suite, with those of the shared fixtures that it used."""
     lines: dict[str, dict[str, set[int]]] = {}

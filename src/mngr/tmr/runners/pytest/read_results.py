@@ -9,6 +9,7 @@ from mngr.tmr.cleanroom.clean_room import CommandOutcome, ProbeRow
 from mngr.tmr.runners.pytest.probe_report import (
     SessionEnd,
     TestPhase,
+    count_started_programs,
     find_failure,
     find_loaded_files,
     find_session_end,
@@ -56,6 +57,7 @@ def read_test_run(test: TestFunction, command_outcome: CommandOutcome, command: 
         findings=[finding.replace(path=test.path) for finding in command_outcome.findings],
         environment=end.environment,
         lines=parse_lines(rows),
+        programs=count_started_programs(rows),
         loaded=find_loaded_files(rows),
     )
 

@@ -118,7 +118,11 @@ def _make_trial(inputs: ExperimentInputs, edits: list[FileEdit]) -> Trial:
 
 def _make_result(outcome: str, seen: Sequence[TrialRun], findings: Sequence[Finding] = ()) -> ExperimentResult:
     seconds = round(sum(answer.run.seconds for answer in seen), 3)
-    row = Experiment(name=NAME, outcome=outcome, trials=len(seen), seconds=seconds)
+    noticed = sum(answer.run.outcome in FAILED_OUTCOMES for answer in seen)
+    reason = f"of {len(seen)} faulty programs that mngr tried, {noticed} made the test fail"
+    if not any(has_noticed(answer) for answer in seen):
+        reason += ", all of them by a crash"
+    row = Experiment(name=NAME, outcome=outcome, reason=reason, trials=len(seen), seconds=seconds)
     return ExperimentResult(row=row, findings=list(findings))
 
 
@@ -147,7 +151,10 @@ def _list_weak_findings(inputs: ExperimentInputs, seen: Sequence[TrialRun]) -> l
 
 def _make_no_code_result(inputs: ExperimentInputs) -> ExperimentResult:
     what = "mngr saw no Python code of the project that this test runs, so it could not try whether the test can fail"
-    row = Experiment(name=NAME, outcome="unclear", reason=what)
+    starts_program = bool(inputs.first_run.programs)
+    if not starts_program:
+        what = "the test runs no code of the project and starts no program, so no fault of the project can make it fail"
+    row = Experiment(name=NAME, outcome="unclear", reason=what, prevents_confirmation=not starts_program)
     return ExperimentResult(row=row, findings=[_make_finding(inputs, "runs-no-code", what)])
 
 

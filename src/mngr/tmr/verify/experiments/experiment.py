@@ -25,6 +25,7 @@ from mngr.tmr.runners.pytest.trials import Trial, TrialRun
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.rules.changed_file import ChangedFile
 
+OUTCOMES = ("passed", "failed", "unclear", "not_examined")
 NO_TIME = "the other experiments used up the time; --verify full gives them more"
 
 
@@ -32,7 +33,7 @@ class Experiment(Struct):
     """One way in which mngr examined a claim, and its result."""
 
     name: str
-    outcome: str  # passed | failed | unclear | not_examined
+    outcome: str  # one of OUTCOMES
     reason: str = ""
     trials: int = 0  # how often mngr ran the test for it
     seconds: float = 0.0  # that these runs took

@@ -36,7 +36,8 @@ def check_harness(inputs: ExperimentInputs) -> ExperimentPlan:
     twins = add_twins(text, test, token)
     failing_text = make_test_fail(text, test, token)
     if twins is None or failing_text is None:
-        return not_examined(NAME, "mngr cannot write a twin of this test")
+        result = not_examined(NAME, "mngr cannot write a copy of this test that must fail")
+        return result.replace(row=result.row.replace(prevents_confirmation=True))
     tests = [one for one in (test.id, twins.failing, twins.wrong_value) if one]
     answers = yield [
         Trial(tests=tests, files={test.path: twins.text}, timeout=2 * inputs.trial_timeout, always=True),
@@ -47,7 +48,9 @@ def check_harness(inputs: ExperimentInputs) -> ExperimentPlan:
 
 def _judge(inputs: ExperimentInputs, twins: Twins, answers: Sequence[TrialRun | None]) -> ExperimentResult:
     seconds = sum(answer.run.seconds for answer in answers if answer is not None)
-    row = Experiment(name=NAME, outcome="passed", trials=len(answers), seconds=round(seconds, 3))
+    count = "two copies of it" if twins.wrong_value else "a copy of it"
+    seen = f"the test passes beside {count} that must fail and do fail, and it fails itself with a failing assertion"
+    row = Experiment(name=NAME, outcome="passed", reason=seen, trials=len(answers), seconds=round(seconds, 3))
     beside, failing = answers
     for answer in (beside, failing):
         if answer is None or answer.problem:

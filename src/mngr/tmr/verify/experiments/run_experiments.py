@@ -38,6 +38,14 @@ _EXPERIMENTS: tuple[tuple[str, Callable[[ExperimentInputs], ExperimentPlan]], ..
 _BUDGETS = {"quick": (1.0, 0.6), "full": (14.0, 5.0)}
 
 
+# What a row says if the experiment passed and gave no reason itself.
+_PASSED_REASONS = {
+    "unseen_inputs": "the test also passes with other words and numbers in its input and in the expected values",
+    "unwatched_calls": "the calls of the test give the same results in a process without pytest",
+    "real_equality": "the checks also hold when mngr compares the values of built-in types itself",
+}
+
+
 class ExperimentReport(Struct):
     """The rows and the findings of all experiments of a claim."""
 
@@ -73,8 +81,17 @@ def run_experiments(inputs: ExperimentInputs, run_trials: RunTrials) -> Experime
         results[name] = not_examined(name, "another experiment had already refuted the claim")
     ordered = [results[name] for name, _ in _EXPERIMENTS]
     return ExperimentReport(
-        rows=[result.row for result in ordered], findings=[finding for result in ordered for finding in result.findings]
+        rows=[_explain(result.row) for result in ordered],
+        findings=[finding for result in ordered for finding in result.findings],
     )
+
+
+def _explain(row: Experiment) -> Experiment:
+    """Return the row with a sentence about what mngr saw."""
+    if row.reason:
+        return row
+    default = "mngr observed nothing that speaks against the claim" if row.outcome == "passed" else row.outcome
+    return row.replace(reason=_PASSED_REASONS.get(row.name, default))
 
 
 def list_unmade(reason: str) -> ExperimentReport:

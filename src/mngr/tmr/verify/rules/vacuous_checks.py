@@ -1,11 +1,13 @@
-"""Explains why a check cannot fail, from its text alone. A check that is not explained here may still be vacuous."""
+"""Explains why a check or a test cannot fail, from its text alone. What is not explained here may still be vacuous."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from mngr.tmr.finding import Finding
 from mngr.tmr.verify.rules.python_source import format_name, get_last_part
+from mngr.tmr.verify.rules.test_source import TestSource
 
 _EVERYTHING = ("", ".*", "(?s).*", ".*?", "^", "$", "^.*$")
 _EQUAL_METHODS = frozenset(
@@ -14,6 +16,21 @@ _EQUAL_METHODS = frozenset(
 _TRUE_METHODS = frozenset(("assertTrue", "assertIsNotNone"))
 _TEXT_METHODS = frozenset(("to_contain", "to_match"))
 _EQUAL_TO_ALL = frozenset(("ANY", "AnyThing", "IsAnyStr", "IsStr"))
+
+
+def list_vacuous_tests(old: TestSource | None, new: TestSource, path: str) -> Iterator[Finding]:
+    """Yield a note for each new or changed test without a check, and for each vacuous check of a new test."""
+    for name, node in new.judged.items():
+        before = old.functions.get(name) if old is not None else None
+        if name not in new.tests or (before is not None and ast.dump(before) == ast.dump(node)):
+            continue
+        checks = new.get_checks(name)
+        if not checks:
+            yield Finding(rule="no-check", level="note", path=path, line=node.lineno, what=f"{name} checks nothing")
+        for check in checks if before is None else ():
+            if reason := explain_vacuous(check.node, new.origins):
+                what = f"{name}: this check cannot fail: {reason}"
+                yield Finding(rule="always-true", level="note", path=path, line=check.line, what=what, new=check.text)
 
 
 def explain_vacuous(node: ast.expr, origins: dict[str, str]) -> str:

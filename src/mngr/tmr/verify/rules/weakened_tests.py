@@ -7,6 +7,7 @@ from mngr.tmr.verify.rules.bypassed_checks import list_bypasses
 from mngr.tmr.verify.rules.python_source import parse_source
 from mngr.tmr.verify.rules.removed_checks import list_deleted_tests, list_removals
 from mngr.tmr.verify.rules.test_source import TestSource
+from mngr.tmr.verify.rules.vacuous_checks import list_vacuous_tests
 
 
 def list_weakenings_of_file(old: str | None, new: str | None, path: str, only_test: str = "") -> list[Finding]:
@@ -20,7 +21,7 @@ def list_weakenings_of_file(old: str | None, new: str | None, path: str, only_te
             what = "the new file is not valid Python, so none of its tests run"
             return [Finding(rule="does-not-parse", level="refuse", path=path, what=what)]
         after = TestSource(new_tree, only_test)
-        findings = list(list_bypasses(before, after, path))
+        findings = [*list_bypasses(before, after, path), *list_vacuous_tests(before, after, path)]
         if before is not None:
             findings += list_removals(before, after, path)
     except RecursionError:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SKIPPED_DIRS = ("site-packages", "dist-packages", ".tox", ".nox", ".venv")
 TRACE_SUFFIX = ".trace"  # beside the probe's report
+_PROGRAM_EVENTS = frozenset(("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"))
 _REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -186,6 +187,37 @@ def trace_children(place: str) -> None:
         wrap(os, name, 2)
 
 
+def count_programs(place: str) -> None:
+    """Write a byte for each program that this process or its forks start."""
+    path = os.path.join(place, "programs")
+
+    def hook(
+        event: str,
+        arguments: Any,
+        _events: Any = _PROGRAM_EVENTS,
+        _open: Any = os.open,
+        _write: Any = os.write,
+        _close: Any = os.close,
+    ) -> None:
+        if event in _events:
+            try:
+                fd = _open(path, _REPORT_FLAGS, 0o666)
+                _write(fd, b".")
+                _close(fd)
+            except OSError:
+                pass
+
+    sys.addaudithook(hook)
+
+
+def read_program_count(place: str) -> int:
+    """Return how many programs were started."""
+    try:
+        return os.path.getsize(os.path.join(place, "programs"))
+    except OSError:
+        return 0
+
+
 def run_original_sitecustomize(place: str) -> None:
     """Load the program's own `sitecustomize`, in whose place this file was loaded."""
     sys.path[:] = [entry for entry in sys.path if entry != place]
@@ -202,7 +234,8 @@ def pytest_sessionfinish() -> None:
     """As a plugin of the probe: report the lines before the probe reports the end."""
     if not _probe.FACTS.get("is_suite"):
         lines = read_lines(os.path.join(PLACE, "lines"))
-        _probe.write_row("lines", files={name: sorted(numbers) for name, numbers in sorted(lines.items())})
+        files = {name: sorted(numbers) for name, numbers in sorted(lines.items())}
+        _probe.write_row("lines", files=files, programs=read_program_count(PLACE))
 
 
 _probe: Any = globals().get("probe")  # set by the probe, if this runs in its process
@@ -211,3 +244,4 @@ if _probe is not None:
     install_tracer(globals()["text"], PLACE, _probe.WORK_DIR)
     if not _probe.FACTS.get("is_suite"):  # suite_lines.py traces the process of a suite
         trace_process(_probe.WORK_DIR, find_report(PLACE))
+        count_programs(PLACE)
