@@ -135,6 +135,12 @@ CONTEXTS = {
     "database, Redis": ("redis://", ":" + letters(16), "@cache.example:6379/0\n"),
     "header of an API": ("X-Api-Key: ", letters(32), "\n"),
     "npmrc": ("//registry.example/:_auth" + "Token=", letters(36), "\n"),
+    "password": ("password: ", "hunter2" + "hunter2", "\n"),
+    "password at the end of a sentence": ("Use the passphrase: ", "hunter2-" + "hunter2", ". Then\n"),
+    "password in code": ("connect(user='ann', password=", '"correct-horse' + '-battery"', ")\n"),
+    "password in JSON": ('{"passwd": ', '"correct-horse' + '-battery"', "}\n"),
+    "password of a shell": ("PASSWORD=", "'correct-horse" + "-battery'", "\n"),
+    "password without quotes": ("export DB_PASSWORD=", "correct-horse" + "-battery", "\n"),
     "private key, OpenSSH": (
         "",
         "-----BEGIN OPENSSH PRIV" + f"ATE KEY-----\n{letters(70)}\n-----END OPENSSH PRIV" + "ATE KEY-----",
@@ -198,14 +204,26 @@ def escape(char: str) -> str:
 
 def test_the_documents_of_this_project_contain_nothing_that_is_redacted() -> None:
     texts = [path.read_text() for path in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]]
-    assert len(texts) > 50
+    assert len(texts) > 50 and sum(map(len, texts)) > 430_000
     assert [text for text in texts if REDACT(text) != text] == []
+
+
+def test_the_documentation_names_the_number_of_kinds() -> None:
+    page = (ROOT / "docs/concepts/privacy.md").read_text()
+    assert f"{len({shape.name for shape in SHAPES})} kinds of secrets" in page
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "Password: ",
+        "password: the word that opens the door",
+        "password = settings1.database.password",
+        "password = read_password_1(path)",
+        "PASSWORD=$(cat file) PASSWORD=${OTHER_PASSWORD} PASSWORD=<password>",
+        "password=password",
+        "PWD=/home/ann/project",
+        "password: [redacted: a password]",
         "token = secrets.token_urlsafe(nbytes_of_the_token_24)",
         "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
         "sha256:" + hexadecimal(64),
@@ -239,6 +257,9 @@ HOSTILE = {
     "discord": "-Maaaaaaaaaaaaaaaaaaaaaaaaa.aaaaaa.",
     "digits": "123456789:AA",
     "words": "secret_token_api_key",
+    "passwords": "PASSWORD=",
+    "quoted passwords": "password='a",
+    "passwords with digits": "password: a1",
     "putty": "PuTTY-User-Key-File-2",
     "x headers": "x-" + "a-" * 14,
     "one word": "a",

@@ -156,6 +156,7 @@ _MODELS = (
     _token("a Dropbox token", "sl.", r"(?:u\.)?[\w-]{100,}"),
 )
 _WORDS = r"password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|credential"
+_PASSWORD_WORDS = r"password|passwd|pwd|passphrase"
 _GENERAL = (
     _token("a signed token", "eyJ", r"[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"),
     _shape("a password", "://", r"(?<=://)[^\s/:@]{0,200}:[^\s/@]{1,2000}(?=@)"),
@@ -175,6 +176,21 @@ _GENERAL = (
         "an assigned secret",
         "passw pwd secret token key credential",
         rf"(?:{_WORDS})[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?(?P<secret>(?=[a-z_+/=~-]{{0,60}}\d)(?=[\d_+/=~-]{{0,60}}[a-z])[\w+/=~-]{{20,}})(?![\w(.\[])",
+    ),
+    _context(
+        "an assigned password",
+        "passw pwd passphrase",
+        rf"(?:{_PASSWORD_WORDS})[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?P<quote>[\"'])(?P<secret>[^\s\"'<>{{}}$\[\]]{{8,200}})(?P=quote)",
+    ),
+    _context(
+        "an assigned password",
+        "passw pwd passphrase",
+        rf"(?:{_PASSWORD_WORDS})[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?P<secret>(?=[a-z_!@#%^&*+=~-]{{0,60}}\d)(?=[\d_!@#%^&*+=~-]{{0,60}}[a-z])[\w!@#%^&*+=~-]{{8,200}})(?![\w(\[]|\.\w)",
+    ),
+    _shape(
+        "an assigned password",
+        "PASSW PWD PASSPHRASE",
+        r"(?:PASSWORD|PASSWD|PWD|PASSPHRASE)=(?P<secret>[\w!@#%^&*+=~][\w!@#%^&*+=~.-]{7,200})",
     ),
 )
 SHAPES = (
