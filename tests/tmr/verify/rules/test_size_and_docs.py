@@ -6,6 +6,8 @@ import ast
 import re
 
 from mngr.tmr.verify import text_checks
+from mngr.tmr.verify.experiments.experiment import OUTCOMES
+from mngr.tmr.verify.experiments.run_experiments import list_unmade
 from tests.support.paths import ROOT
 
 VERIFY = ROOT / "src/mngr/tmr/verify"
@@ -32,3 +34,11 @@ def test_the_documentation_lists_every_rule() -> None:
     assert "check-removed" in rules
     page = (ROOT / "docs/guide/findings.md").read_text()
     assert sorted(rule for rule in rules if f"`{rule}`" not in page) == []
+
+
+def test_the_page_about_experiments_explains_every_experiment_and_outcome() -> None:
+    page = (ROOT / "docs/concepts/experiments.md").read_text()
+    names = {row.name for row in list_unmade("mngr ran no test").rows} | {"red_green"}
+    assert sorted(name for name in (*names, *OUTCOMES) if f"\n| `{name}` | " not in page) == []
+    picture = (ROOT / "docs/images/experiments.svg").read_text()
+    assert sorted(name for name in names if f">{name}: " not in picture) == []

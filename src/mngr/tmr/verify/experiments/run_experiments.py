@@ -36,12 +36,11 @@ _EXPERIMENTS: tuple[tuple[str, Callable[[ExperimentInputs], ExperimentPlan]], ..
 )
 # The trials of a claim may take so many times as long as the repeated runs of its test, and so many seconds more.
 _BUDGETS = {"quick": (1.0, 0.6), "full": (14.0, 5.0)}
-
-
 # What a row says if the experiment passed and gave no reason itself.
 _PASSED_REASONS = {
     "unseen_inputs": "the test also passes with other words and numbers in its input and in the expected values",
     "unwatched_calls": "the calls of the test give the same results in a process without pytest",
+    "similar_inputs": "for similar inputs, the new code also differs from the code of the base",
     "real_equality": "the checks also hold when mngr compares the values of built-in types itself",
 }
 
