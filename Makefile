@@ -6,7 +6,7 @@ JOBS ?= 3
 LIGHT = bash=bash dash=dash zsh=zsh fish=fish busybox=busybox-static rsync=rsync ssh=openssh-client sshd=openssh-server \
 	bwrap=bubblewrap unshare=util-linux
 HOSTS = dockerd=docker.io docker=docker.io podman=podman runc=runc catatonit=catatonit ip=iproute2 \
-	slurmctld=slurm-wlm munged=munge
+	slurmctld=slurm-wlm munged=munge git-lfs=git-lfs
 NODE = node=nodejs npm=npm
 WEB = $(NODE) chromium=chromium gh=gh
 

@@ -109,6 +109,7 @@ _FROM_AGENT = (
     ),
     *("pull foo", "create branch --branch mngr/foo:x --sandbox -- sleep 1000", "clone foo copy"),
     *("list --git", "diff foo", "snapshot create foo kept", "destroy --force foo", "undestroy foo"),
+    "create tree --branch mngr/foo:tree -- sleep 1000",  # a worktree
 )
 
 
@@ -126,6 +127,7 @@ def test_the_users_own_git_filters_run_on_no_file_of_an_agent() -> None:
         for verb in _FROM_AGENT:
             target.run_verb(verb)
             assert target.list_marks() == [], verb
+        assert "* filter=own" in (target.user.get_work_dir("tree") / ".gitattributes").read_text()
 
 
 @pytest.fixture(scope="module", params=PEOPLE)

@@ -400,6 +400,8 @@ def find_untrusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord, 
     source = plan.source
     is_agent_source = source.git_command not in (git.GIT, git.SAFE_GIT) or ctx.is_agent_work_dir(source.path)
     if project_dir is not None and record.base is not None and not is_agent_source:
+        if source.repo is not None and record.base == source.repo.head and project_dir == source.root_dir:
+            return None
         host = ctx.local_host if plan.spec.settings_root is not None else source.host
         if (
             git.run(

@@ -23,8 +23,11 @@ class BranchTaken(MngrError):
     """The branch exists already. Nothing was created, so nothing must be removed."""
 
 
-def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
-    """Create a worktree. A lock protects `git worktree add`, which fails when it runs in parallel."""
+def make_worktree(host: Host, repo: Repo, record: AgentRecord, *, runs_filters: bool = True) -> None:
+    """Create a worktree. A lock protects `git worktree add`, which fails when it runs in parallel.
+
+    Without `runs_filters`, git runs none of the filters that the user has set up.
+    """
     assert record.branch is not None and record.base is not None
     if record.branch_is_new:
         words = ["--no-track", "-b", record.branch, record.work_dir, record.base]
@@ -34,7 +37,16 @@ def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
         result = git.run(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words, git_command=git.GIT)
     if result.code:
         raise _make_branch_error(record, result.error_line)
-    git.run_checked(host, record.work_dir, "reset", "--quiet", "--hard", "--no-recurse-submodules", git_command=git.GIT)
+    git_command = (*git.GIT, *([] if runs_filters else _list_filter_options(host, repo)))
+    words = ["reset", "--quiet", "--hard", "--no-recurse-submodules"]
+    git.run_checked(host, record.work_dir, *words, git_command=git_command)
+
+
+def _list_filter_options(host: Host, repo: Repo) -> list[str]:
+    """Return git's options that turn off all filters of the user and of the repository."""
+    words = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(smudge|process|required)$")
+    keys = sorted(set(git.run(host, repo.root, *words, git_command=git.SAFE_GIT).text.split("\0")) - {""})
+    return [word for key in keys for word in ("-c", f"{key}=" + ("false" if key.endswith(".required") else ""))]
 
 
 def make_branch_taken_error(branch: str) -> BranchTaken:
