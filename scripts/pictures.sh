@@ -1,4 +1,4 @@
-# pictures.sh [session|report]: make the pictures of the documentation again, from a real session and a real run on this machine.
+# pictures.sh [session|report|board]: make the pictures of the documentation again, from a real session and a real run on this machine.
 # It needs Chromium, bubblewrap and Claude Code, which `make pictures` installs. The model is scripted, so no account is needed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -53,12 +53,18 @@ picture_report() {
     PYTHONPATH="$root" python "$root/scripts/photograph_report.py" "$place/pantry/.mngr/runs/"*/report "$images"
 }
 
-case ${1:-both} in
+picture_board() {
+    python "$root/scripts/photograph_board.py" "$images/board.svg"
+}
+
+case ${1:-all} in
 session) picture_session ;;
 report) picture_report ;;
-both)
+board) picture_board ;;
+all)
     picture_session
     picture_report
+    picture_board
     ;;
 esac
 ls -l "$images"

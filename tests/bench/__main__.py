@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.bench.agents import agents
+from tests.bench.board import board
 from tests.bench.clusters import clusters
 from tests.bench.engines import modal
 from tests.bench.hosts import hosts
@@ -173,6 +174,7 @@ PARTS: dict[str, Callable[[World], Iterable[Shown | str]]] = {
     "suites": suites,
     "scale": scale,
     "growth": _growth,
+    "board": board,
 }
 # These parts need a package index and much time, so they run only when they are named.
 NAMED_PARTS: dict[str, Callable[[World], Iterable[Shown | str]]] = {"projects": projects}

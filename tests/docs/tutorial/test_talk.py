@@ -269,6 +269,28 @@ def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E
     """)
 
 
+def test_the_board_shows_the_question_and_sends_the_answer(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # see all agents in groups by what they need from you, and answer them; the board needs a terminal, and q leaves it
+    mngr board || test $? -eq 1
+    """)
+    expect(e2e.run("mngr board", comment="there is no terminal here")).to_fail(1).to_match_lines("""
+        Error: mngr board needs a terminal
+        Hint: list the agents: mngr list
+    """)
+    run_all(e2e, """mngr create poet player -m go -- '[{"ask": "another one?"}]'""", "mngr wait poet --state WAITING")
+    board = e2e.tty("mngr board", name="board", comment="answer the agent from the board", columns=120, rows=30)
+    board.wait_for("needs you \\(1\\)")
+    board.wait_for("another one\\?")
+    board.press("m")
+    board.wait_for("Message to poet")
+    board.type("yes please\r")
+    board.wait_for("sent a message to poet")
+    board.press("q")
+    assert board.wait() == 0
+    expect(e2e.run("mngr transcript poet")).to_contain("yes please")
+
+
 def test_wait_until_agents_reach_a_state(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # wait until all agents have reached a state, or until the first of them has reached it

@@ -15,6 +15,7 @@ HELP_SECTIONS = {
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "create": ("agents", "Create an agent with its own copy of the project, and start it", "agents.create"),
     "list": ("agents", "List agents with their states", "agents.inspect.list"),
+    "board": ("agents", "See which agents need you, and answer them", "agents.board"),
     "connect": ("agents", "Attach this terminal to an agent", "agents.connect"),
     "next": ("agents", "Attach to the agent that has waited for you longest", "agents.next"),
     "message": ("agents", "Send a message to an agent and confirm that it arrived", "agents.message"),

@@ -1,0 +1,75 @@
+"""What a person does to agents from a screen: one function runs every action and returns an outcome for each agent."""
+
+from __future__ import annotations
+
+from mngr.agents.inspect.for_each_agent import make_failed_outcome
+from mngr.api import Fleet
+from mngr.base.errors import MngrError
+from mngr.base.model import Outcome, Struct
+from mngr.base.size_format import format_count
+
+ALLOW, DENY, MESSAGE, PULL, STOP, START, DESTROY, UNDESTROY, LABEL = ACTIONS = (
+    "allow", "deny", "message", "pull", "stop", "start", "destroy", "undestroy", "label",
+)  # fmt: skip
+
+
+class Action(Struct):
+    """An action on agents, which are named by their ids. `text` is the message, or the labels as `K=V K-`."""
+
+    kind: str  # one of ACTIONS
+    ids: tuple[str, ...]
+    text: str = ""
+
+
+def run_action(fleet: Fleet, action: Action) -> list[Outcome]:
+    """Run an action. A failure is an outcome, also when it concerns all agents."""
+    names = list(action.ids)
+    try:
+        match action.kind:
+            case "allow" | "deny":
+                return fleet.message(names, None, answer=action.kind)
+            case "message":
+                return fleet.message(names, action.text, start=True)
+            case "pull":
+                return [_pull(fleet, name) for name in names]
+            case "stop":
+                return fleet.stop(names)
+            case "start":
+                return fleet.start(names)
+            case "destroy":
+                return fleet.destroy(names, force=True)
+            case "undestroy":
+                return fleet.undestroy(names)
+            case "label":
+                return fleet.label(names, parse_labels(action.text))
+    except MngrError as error:
+        return [make_failed_outcome(name, error, name) for name in names]
+    raise ValueError(f"there is no action {action.kind!r}")
+
+
+def parse_labels(text: str) -> dict[str, str | None]:
+    """Return the changes of labels that a person typed: `team=red old-`. Raise MngrError for other text."""
+    changes: dict[str, str | None] = {}
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        if equals and key:
+            changes[key] = value
+        elif len(word) > 1 and word.endswith("-"):
+            changes[word[:-1]] = None
+        else:
+            raise MngrError(f"{word!r} is not a label", "write K=V to set a label, or K- to remove it")
+    if not changes:
+        raise MngrError("there is no label", "write K=V to set a label, or K- to remove it")
+    return changes
+
+
+def _pull(fleet: Fleet, name: str) -> Outcome:
+    """Pull the commits and outputs of one agent."""
+    try:
+        result = fleet.pull(name)
+    except MngrError as error:
+        return make_failed_outcome(name, error, name)
+    note = f"{format_count(result.commits, 'new commit')}, {format_count(result.outputs, 'output')}"
+    if result.branch:
+        note += f", on {result.branch}"
+    return Outcome(id=result.id, name=result.name, notes=(note,))
