@@ -12,7 +12,31 @@ from tests.tmr.world import World, new_world
 pytestmark = pytest.mark.agents
 
 TESTS = """
+    import unittest
+
     from shop import Money, greet, stock
+
+
+    def check_greeting(text):
+        assert text == "Hello Ann"
+
+
+    class TestShop(unittest.TestCase):
+        def test_methods(self):
+            self.assertEqual(greet("Ann"), "Hello Ann")
+
+
+    class TestAsync(unittest.IsolatedAsyncioTestCase):
+        async def test_later(self):
+            self.assertEqual(greet("Ann"), "Hello Ann", "not greeted")
+
+
+    def test_helper():
+        check_greeting(greet("Ann"))
+
+
+    def test_order():
+        assert greet("Ann") != "Hello Bob"
 
 
     def test_greet():
@@ -54,11 +78,18 @@ def _add_class(code: str, old: str, new: str) -> dict[str, str]:
     return {"shop.py": f"{text}\n\n    class Own{code}\n"}
 
 
-def test_a_text_that_only_claims_to_be_equal_is_refuted(world: World) -> None:
+@pytest.mark.parametrize("test", ["test_greet", "test_helper", "test_methods", "test_later"])
+def test_a_text_that_only_claims_to_be_equal_is_refuted(world: World, test: str) -> None:
     code = 'Text(str):\n        def __eq__(self, other):\n            return str(other).endswith("Ann")\n        __hash__ = str.__hash__'
-    receipt = verify_files(world, _add_class(code, '"Hello " + name', "OwnText()"), "test_greet")
+    receipt = verify_files(world, _add_class(code, '"Hello " + name', "OwnText()"), test)
     assert receipt.verdict == "refuted", receipt.reason
     assert list_rules(receipt)["own-equality"] == ("refuse", "shop.py", 16)
+
+
+def test_an_own_method_for_an_unequal_comparison_is_a_note(world: World) -> None:
+    code = "Text(str):\n        def __ne__(self, other):\n            return True"
+    receipt = verify_files(world, _add_class(code, '"Hello " + name', "OwnText()"), "test_order")
+    assert list_rules(receipt)["own-equality"] == ("note", "shop.py", 16)
 
 
 def test_a_container_that_contains_everything_is_refuted(world: World) -> None:

@@ -7,9 +7,7 @@ test again and looks at each comparison with an object of that class.
 from __future__ import annotations
 
 import ast
-import copy
 import secrets
-import textwrap
 
 from mngr.base.untrusted_json import as_list
 from mngr.tmr.finding import Finding
@@ -29,7 +27,34 @@ from mngr.tmr.verify.rules.changed_file import ChangedFile
 from mngr.tmr.verify.rules.python_source import parse_source
 
 NAME = "real_equality"
-_METHODS = ("__eq__", "__ne__", "__bool__", "__len__", "__contains__", "__lt__", "__le__", "__gt__", "__ge__")
+_METHODS = (
+    "__eq__",
+    "__ne__",
+    "__bool__",
+    "__len__",
+    "__contains__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__iter__",
+)
+_OPERATORS: dict[type[ast.cmpop], str] = {ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+# Methods of unittest, and the method of the comparer for their first two arguments.
+_UNITTEST = {
+    "assertEqual": "equal",
+    "assertEquals": "equal",
+    "assertListEqual": "equal",
+    "assertDictEqual": "equal",
+    "assertNotEqual": "order",
+    "assertLess": "order",
+    "assertLessEqual": "order",
+    "assertGreater": "order",
+    "assertGreaterEqual": "order",
+    "assertIn": "contains",
+    "assertTrue": "truth",
+    "assertFalse": "truth",
+}
 
 
 def compare_by_built_in_types(inputs: ExperimentInputs) -> ExperimentPlan:
@@ -41,7 +66,7 @@ def compare_by_built_in_types(inputs: ExperimentInputs) -> ExperimentPlan:
     text = inputs.read_files([inputs.test.path]).get(inputs.test.path, "")
     changed = _write_comparing_test(text, inputs.test, sorted(places), token)
     if changed is None:
-        return not_examined(NAME, "mngr cannot rewrite the comparisons of this test")
+        return _make_unclear(Experiment(name=NAME, outcome="unclear"), "mngr cannot rewrite this test", places)
     files: dict[str, str | None] = {inputs.test.path: changed}
     [answer] = yield [Trial(tests=[inputs.test.id], files=files, timeout=inputs.trial_timeout, always=True)]
     if answer is None or answer.problem:
@@ -49,7 +74,7 @@ def compare_by_built_in_types(inputs: ExperimentInputs) -> ExperimentPlan:
     row = Experiment(name=NAME, outcome="passed", trials=1, seconds=round(answer.run.seconds, 3))
     seen = _list_seen(answer, token)
     if seen is None:
-        return ExperimentResult(row=row.replace(outcome="unclear", reason="the test does not pass while mngr compares"))
+        return _make_unclear(row, "the test does not pass while mngr compares", places)
     findings = [_make_finding(level, what, places) for level, what in seen]
     if findings:
         row = row.replace(outcome="failed", reason=findings[0].what)
@@ -77,22 +102,29 @@ def map_changed_classes(change: ChangedFile) -> dict[str, tuple[str, int]]:
 
 def _write_comparing_test(text: str, test: TestFunction, class_names: list[str], token: str) -> str | None:
     """Return the test's file with comparisons that are looked at, or None for a test that mngr cannot rewrite."""
-    function = parse_function(text, test)
-    if not isinstance(function, ast.FunctionDef) or function.end_lineno is None:
+    tree = parse_source(text)
+    if tree is None or parse_function(text, test) is None:
         return None
-    changed = ast.fix_missing_locations(_Comparisons().visit(copy.deepcopy(function)))
-    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
-    lines = text.splitlines(keepends=True)
-    lines[first - 1 : function.end_lineno] = [textwrap.indent(ast.unparse(changed), " " * function.col_offset) + "\n"]
+    changed = ast.unparse(ast.fix_missing_locations(_Comparisons().visit(tree)))
     name = ".".join(test.id.split("::")[1:])
     end = (
         f"_comparer = _mngr['Comparer']({class_names!r})\n{name} = _mngr['report_test']({name}, _comparer, {token!r})\n"
     )
-    return f"{''.join(lines)}\n\n{write_loader('exact_equality.py')}{end}"
+    return f"{changed}\n\n{write_loader('exact_equality.py')}{end}"
 
 
 class _Comparisons(ast.NodeTransformer):
-    """Replaces the comparisons in assertions by calls of the comparer."""
+    """Adds calls of the comparer to all assertions of a file, also to those in helpers and methods of unittest."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        method = _UNITTEST.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+        if method == "truth" and len(node.args) in (1, 2):
+            node.args[0] = _call(method, node.args[0])
+        elif method is not None and len(node.args) in (2, 3):
+            pair = ast.Call(func=_get_method(f"look_{method}"), args=[*node.args[:2], _line(node)], keywords=[])
+            node.args[:2] = [ast.Starred(value=pair, ctx=ast.Load())]
+        return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         node.test = self._replace(node.test)
@@ -110,14 +142,23 @@ class _Comparisons(ast.NodeTransformer):
                 return _call("equal", left, right)
             case ast.Compare(left=left, ops=[ast.In()], comparators=[right]):
                 return _call("contains", left, right)
+            case ast.Compare(left=left, ops=[(ast.NotEq() | ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()) as operator]):
+                return _call("order", left, test.comparators[0], ast.Constant(_OPERATORS[type(operator)]))
             case ast.Compare():
                 return test
         return _call("truth", test)
 
 
 def _call(method: str, *args: ast.expr) -> ast.Call:
-    function = ast.Attribute(value=ast.Name(id="_comparer", ctx=ast.Load()), attr=method, ctx=ast.Load())
-    return ast.Call(func=function, args=[*args, ast.Constant(args[0].lineno)], keywords=[])
+    return ast.Call(func=_get_method(method), args=[*args, _line(args[0])], keywords=[])
+
+
+def _get_method(name: str) -> ast.Attribute:
+    return ast.Attribute(value=ast.Name(id="_comparer", ctx=ast.Load()), attr=name, ctx=ast.Load())
+
+
+def _line(node: ast.expr) -> ast.Constant:
+    return ast.Constant(node.lineno)
 
 
 def _list_seen(answer: TrialRun, token: str) -> list[tuple[str, str]] | None:
@@ -128,6 +169,13 @@ def _list_seen(answer: TrialRun, token: str) -> list[tuple[str, str]] | None:
     rows = [as_list(row) for report in reports for row in as_list(report)]
     pairs = [(str(row[0]), str(row[2])[:300]) for row in rows if len(row) == 3]
     return list(dict.fromkeys(pairs))
+
+
+def _make_unclear(row: Experiment, reason: str, places: dict[str, tuple[str, int]]) -> ExperimentResult:
+    """Return the result of a test whose comparisons mngr could not see."""
+    what = f"the claim changes how an object of {next(iter(places))} compares, and {reason}"
+    finding = _make_finding("note", what, places)
+    return ExperimentResult(row=row.replace(outcome="unclear", reason=reason), findings=[finding])
 
 
 def _make_finding(level: str, what: str, places: dict[str, tuple[str, int]]) -> Finding:

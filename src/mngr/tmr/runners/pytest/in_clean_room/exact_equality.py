@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import functools
+import inspect
 import json
+import operator as _operator
 import zlib
 
 TYPE_CHECKING = False
@@ -46,6 +48,29 @@ class Comparer:
                 self.seen.append(("note", line, f"the method __eq__ of {name} decides this check"))
         return bool(result)
 
+    def order(self, left: Any, right: Any, operator: str, line: int) -> Any:
+        """Return the result of `!=`, `<`, `<=`, `>` or `>=`, and note if a changed class decides it."""
+        result = getattr(_operator, operator)(left, right)
+        self.look_order(left, right, line)
+        return result
+
+    def look_order(self, left: Any, right: Any, line: int) -> tuple[Any, Any]:
+        """Return both values, and note if a changed class decides how they compare."""
+        own = next((value for value in (left, right) if self._is_changed(value)), None)
+        if own is not None:
+            self.seen.append(("note", line, f"a comparing method of {type(own).__name__} decides this check"))
+        return left, right
+
+    def look_equal(self, left: Any, right: Any, line: int) -> tuple[Any, Any]:
+        """Return both values, and note how their comparison comes about."""
+        self.equal(left, right, line)
+        return left, right
+
+    def look_contains(self, item: Any, container: Any, line: int) -> tuple[Any, Any]:
+        """Return both values, and note how the answer comes about."""
+        self.contains(item, container, line)
+        return item, container
+
     def contains(self, item: Any, container: Any, line: int) -> bool:
         """Return `item in container`, and note how it came about."""
         result = item in container
@@ -77,12 +102,24 @@ def _is_equal_to_all(value: object) -> bool:
     return value == Stranger() and value == "\0 no such value \0"
 
 
-def report_test(function: Callable[..., object], comparer: Comparer, token: str) -> Callable[..., None]:
+def report_test(function: Callable[..., Any], comparer: Comparer, token: str) -> Callable[..., Any]:
     """Return a test that runs `function` and then fails with what the comparer saw as its message."""
+
+    def raise_report() -> None:
+        raise AssertionError(token + base64.b64encode(zlib.compress(json.dumps(comparer.seen).encode())).decode())
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def run_later(*args: object, **keywords: object) -> None:
+            await function(*args, **keywords)
+            raise_report()
+
+        return run_later
 
     @functools.wraps(function)
     def run_and_report(*args: object, **keywords: object) -> None:
         function(*args, **keywords)
-        raise AssertionError(token + base64.b64encode(zlib.compress(json.dumps(comparer.seen).encode())).decode())
+        raise_report()
 
     return run_and_report
