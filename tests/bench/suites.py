@@ -1,16 +1,18 @@
-"""Measures the baseline on real test suites, as a multiple of the same passes by bare pytest."""
+"""Measures the baseline on real test suites, as a multiple of the same passes by bare pytest.
+
+MNGR_BENCH_SUITES names other projects than those of the list, for example `boltons==25.0.0`.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
-import random
+import shlex
 import subprocess
 import sys
 import tarfile
 import venv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mngr import Fleet
@@ -18,34 +20,23 @@ from mngr.setup.trust import inspect_trust, trust_project
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline
-from mngr.tmr.prepare.lines_by_test import AffectedTests, FileChange, list_changed_spans
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
-from mngr.tmr.runners.test_run import SuiteLines
+from mngr.tmr.runners.test_run import CollectedTests, SuiteLines
 from tests.bench.measure import Case, seconds
+from tests.bench.selection import Project, measure_selection
 from tests.bench.world import World
 
 PASSES = 2
-EDITS = 67  # one-line edits in each project for which tests are selected: 201 together
+_SECOND_RUNS = 3
 # Source distributions from the package index, which ship their tests, and the packages that their tests need.
 PROJECTS = ("click==8.1.8", "boltons==25.0.0", "more-itertools==10.5.0")
 PACKAGES = ("pytest==8.4.2",)
 
 
-@dataclass(frozen=True)
-class Project:
-    """An unpacked project with its own repository, and the command that runs its tests."""
-
-    name: str
-    repo: Path
-    commit: str
-    pytest: list[str]
-    env: dict[str, str]
-
-
 def suites(world: World) -> Iterator[Case | str]:
     """Measure collection, the baseline and a repeated baseline on each project."""
     python = _make_environment(world)
-    for requirement in PROJECTS:
+    for requirement in os.environ.get("MNGR_BENCH_SUITES", "").split() or PROJECTS:
         yield from _measure(world, _unpack(world, requirement, python))
 
 
@@ -59,7 +50,9 @@ def _measure(world: World, project: Project) -> Iterator[Case | str]:
     rooms = CleanRoomPool(fleet, "suites", str(project.repo), CleanRoomOptions(env=project.env, sandbox=sandbox))
     runner = PytestRunner(PytestOptions(pytest=project.pytest))
     with rooms.acquire(project.commit) as room:
-        tests = runner.collect(room).tests
+        collected: list[CollectedTests] = []
+        collection = seconds(lambda: collected.append(runner.collect(room)))
+        tests = collected[0].tests
     results: list[BaselineRuns] = []
     plan = BaselinePlan(tests=tests, runs=PASSES)
     bare.add(floor, seconds(lambda: results.extend(run_baseline(rooms, project.commit, runner, plan))))
@@ -70,35 +63,20 @@ def _measure(world: World, project: Project) -> Iterator[Case | str]:
     traced.add(floor, seconds(lambda: run_baseline(rooms, project.commit, runner, plan, on_lines=recorded.append)))
     yield traced
     yield _describe(project, results)
-    yield _measure_selection(project, functools.reduce(SuiteLines.merge, recorded))
+    yield _measure_second_run(world, project, collection)
+    yield from measure_selection(project, functools.reduce(SuiteLines.merge, recorded))
 
 
-def _measure_selection(project: Project, lines: SuiteLines) -> str:
-    """Make one-line edits, and compare the selected tests with those that ran the line or reach its import."""
-    paths = sorted({*lines.outside, *(path for files in lines.tests.values() for path in files)})
-    sources = {path: (project.repo / path).read_text() for path in paths if path.endswith(".py")}
-    selector = AffectedTests(lines, sources)
-    missed = selected_count = ran_count = edits = 0
-    source = random.Random(0)
-    while edits < EDITS:
-        path = source.choice(sorted(sources))
-        rows = sources[path].split("\n")
-        number = source.randrange(len(rows)) + 1
-        edited = "\n".join([*rows[: number - 1], rows[number - 1] + "; 0", *rows[number:]])
-        spans = list_changed_spans(sources[path], edited)
-        if not spans:
-            continue  # the edit is no valid statement
-        edits += 1
-        selected = selector.find([FileChange(path=path, old=sources[path], new=edited)])
-        ran = {test for test, files in lines.tests.items() if number in files.get(path, ())}
-        everything = set(lines.tests) if selected is None else selected
-        missed += len(ran - everything)
-        runs_at_import = any(at_import for _, _, at_import in spans) or number in lines.outside.get(path, ())
-        if not runs_at_import:  # such lines count for every test that reaches the module
-            ran_count, selected_count = ran_count + len(ran), selected_count + len(everything)
-    verdict = "PASS" if not missed and selected_count <= 2 * ran_count else "OVER"
-    ratio = selected_count / max(1, ran_count)
-    return f"{project.name}: {EDITS} one-line edits, {missed} tests missed, {ratio:.2f} x the tests that ran the line, of at most 2 {verdict}"
+def _measure_second_run(world: World, project: Project, collection: float) -> Case:
+    """Measure a run on a project that has not changed since the first run: it collects the tests and runs none."""
+    words = [*project.pytest, "-o", f"pythonpath={project.env['PYTHONPATH']}"]
+    env = {"MNGR__PROJECT__PYTEST": shlex.join(words)}
+    case = Case(f"{project.name}: a second run, against collection", times=1.0, more=2.0)
+    command = ("tmr", "run", "--dry-run", "--yes")
+    world.mngr(*command, cwd=project.repo, env=env)
+    for _ in range(_SECOND_RUNS):
+        case.add(collection, world.mngr(*command, cwd=project.repo, env=env))
+    return case
 
 
 def _describe(project: Project, results: list[BaselineRuns]) -> str:

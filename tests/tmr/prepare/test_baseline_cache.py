@@ -67,6 +67,15 @@ def test_a_test_with_other_parameters_runs_again(save: Callable[..., BaselineCac
     assert cache.find([GOOD.replace(ids=[f"{GOOD.id}[1]", f"{GOOD.id}[2]"])]) == {}
 
 
+def test_a_test_whose_parameters_have_other_names_in_each_process_does_not_run_again(
+    save: Callable[..., BaselineCache],
+) -> None:
+    first = GOOD.replace(ids=[f"{GOOD.id}[tea-expected0]", f"{GOOD.id}[pear-expected1]"])
+    cache = save(new_run(first, "pass").replace(missing=[f"{GOOD.id}[tea-expected1]", f"{GOOD.id}[pear-expected0]"]))
+    second = GOOD.replace(ids=[f"{GOOD.id}[pear-expected0]", f"{GOOD.id}[tea-expected1]"])
+    assert list(cache.find([second])) == [GOOD.id]
+
+
 def test_runs_do_not_become_younger_when_they_are_used_again(save: Callable[..., BaselineCache]) -> None:
     old = KnownRuns(at=time.time() - DAY + 60, runs=[new_run(GOOD, "pass")])
     cache = save(new_run(GOOD, "pass"), reused={GOOD.id: old})
