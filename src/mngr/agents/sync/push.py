@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.diff import make_missing_work_dir_error
@@ -80,18 +82,33 @@ def send_commit(ctx: Context, name: str, repo: str, commit: str) -> None:
         commit,
         record,
         _SENT_COMMIT_REF,
+        git.SAFE_GIT,  # The repository is one that mngr made for a run, and it is bare.
     )
 
 
 def _push_commit(
-    local: Host, sandboxed_host: Host, repo: str, commit: str, record: AgentRecord, ref: str = _PUSHED_REF
+    local: Host,
+    sandboxed_host: Host,
+    repo: str,
+    commit: str,
+    record: AgentRecord,
+    ref: str = _PUSHED_REF,
+    git_command: Sequence[str] = git.GIT,
 ) -> None:
     """Push a commit to a temporary ref of the agent's repository. No hooks of the local repository run."""
     remote_args = git.build_remote_args(
         sandboxed_host, record.work_dir, "receive-pack", git.build_guarded_git(record.work_dir)
     )
-    git_command = git.allow_protocol(git.GIT, "ext")
-    argv = [*git_command, "-C", repo, "push", *_PUSH_FLAGS, *remote_args, f"+{commit}:{ref}"]
+    protocol = "file" if sandboxed_host.is_local and git_command != git.GIT else "ext"
+    argv = [
+        *git.allow_protocol(git_command, protocol),
+        "-C",
+        repo,
+        "push",
+        *_PUSH_FLAGS,
+        *remote_args,
+        f"+{commit}:{ref}",
+    ]
     result = local.run(argv, timeout=PUSH_TIMEOUT)
     if result.code == 0:
         return
