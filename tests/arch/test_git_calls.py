@@ -31,7 +31,7 @@ _PLAIN_GIT = {
     "agents/workdir/project_setup.py": {"_list_untracked_rows"},  # a worktree; mirrors get the guard
     # The user's checkout, which receives or sends commits. The user's own hooks, filters and merge drivers run there.
     "agents/sync/pull.py": {"_fast_forward", "_merge"},
-    "agents/sync/push.py": {"_push_commit"},
+    "agents/sync/push.py": {"push_branch", "_push_commit"},
     "agents/sync/quarantine.py": {"_import_objects"},  # fetches from the quarantine, after all checks
     "cli/runs/tmr/run.py": {"run"},  # asks whether the checkout has uncommitted changes
     "tutorial/writing/worker.py": {"check_clean"},

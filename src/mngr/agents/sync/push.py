@@ -51,7 +51,7 @@ def push_branch(ctx: Context, name: str, *, stash: bool = False) -> PushResult:
         )
     sandboxed_host = bubblewrap.open_sandboxed_host(host, record)
     if record.transfer == "mirror" or not sandboxed_host.is_local:
-        _push_commit(ctx.local_host, sandboxed_host, repo.root, repo.head, record)
+        _push_commit(ctx.local_host, sandboxed_host, repo.root, repo.head, record, _PUSHED_REF, git.GIT)
     message = f"Merge {repo.branch or repo.head[:12]} into {record.branch}"
     argv = ["sh", "-c", scripts.read_program("merge.sh"), "merge.sh"]
     argv += ["own" if record.transfer == "mirror" else "shared", record.work_dir, record.branch or ""]
@@ -92,8 +92,8 @@ def _push_commit(
     repo: str,
     commit: str,
     record: AgentRecord,
-    ref: str = _PUSHED_REF,
-    git_command: Sequence[str] = git.GIT,
+    ref: str,
+    git_command: Sequence[str],
 ) -> None:
     """Push a commit to a temporary ref of the agent's repository. No hooks of the local repository run."""
     remote_args = git.build_remote_args(
