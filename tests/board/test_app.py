@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from mngr.agents.context import Context
 from mngr.api import Fleet
 from mngr.base.errors import UsageError
 from mngr.board.agent_list import AgentList
@@ -22,6 +25,7 @@ from mngr.board.run_screen import RunScreen
 from mngr.overview.agent_cards import AgentFacts, build_card
 from tests.conftest import MngrProgram
 from tests.overview.test_agent_cards import make_view
+from tests.support.hosts.sshd import Farm
 from tests.support.runfolder import RunFolder
 
 ASK = '[{"ask": "red or blue?"}, {"ask": "sure?"}]'
@@ -68,11 +72,17 @@ class Board:
         await self.pilot.pause()
 
 
-def play(mngr: MngrProgram, scenario: Callable[[Board], Awaitable[None]], *, size: tuple[int, int] = (120, 40)) -> None:
+def play(
+    mngr: MngrProgram,
+    scenario: Callable[[Board], Awaitable[None]],
+    *,
+    size: tuple[int, int] = (120, 40),
+    fleet: Fleet | None = None,
+) -> None:
     """Run the board in the repository, without a terminal, while the scenario presses keys."""
 
     async def run() -> None:
-        app = BoardApp(Fleet(home=str(mngr.home), cwd=str(mngr.repo)), root=str(mngr.repo))
+        app = BoardApp(fleet or Fleet(home=str(mngr.home), cwd=str(mngr.repo)), root=str(mngr.repo))
         async with app.run_test(size=size) as pilot:
             await scenario(Board(app, pilot))
 
@@ -248,6 +258,30 @@ def test_an_agent_that_is_destroyed_while_it_is_shown_leaves_its_tab(mngr: MngrP
     play(mngr, scenario)
 
 
+def test_a_host_that_dies_while_its_agent_is_shown_is_named_and_the_board_goes_on(
+    mngr: MngrProgram, farm: Farm
+) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    mngr("create", "away@h1", "--transfer", "copy", "--", "sh", "-c", "echo hello; sleep 1000")
+    mngr("create", "here", "--", "sleep", "1000")
+    context = Context(str(mngr.home), cwd=str(mngr.repo), settings=[f"providers.ssh.config={farm.config}"])
+
+    async def scenario(board: Board) -> None:
+        await board.select("away")
+        await board.wait_until(lambda: "hello" in board.tab_text)
+        farm.cut("h1")
+        await board.wait_until(lambda: "h1:" in board.read("summary"), 60.0)
+        await board.wait_until(lambda: "unknown (its host does not answer)" in board.list_text)
+        await board.press("5")
+        await board.wait_until(lambda: "hello" not in board.tab_text and board.tab_text, 60.0)
+        await board.select("here")
+        await board.wait_until(lambda: "here is RUNNING" in board.tab_text)
+        farm.mend("h1")
+        await board.wait_until(lambda: "h1:" not in board.read("summary"), 60.0)
+
+    play(mngr, scenario, fleet=Fleet(context=context))
+
+
 def test_a_screen_full_of_escape_sequences_is_shown_as_text(mngr: MngrProgram) -> None:
     flood = (
         r"for i in $(seq 300); do printf '\033[31mred\033]0;t\007\033[?1049h\033(0 %d\n' $i; done; echo end; sleep 1000"
@@ -348,6 +382,8 @@ def test_a_run_opens_with_its_tasks(mngr: MngrProgram) -> None:
     folder = RunFolder(mngr.repo, "nightly")
     folder.fill(30)
     folder.write()
+    plan = Path(folder.run.plan)
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), "limits": {"budget": 12.5}}))
 
     async def scenario(board: Board) -> None:
         await board.wait_until(lambda: "nightly" in board.list_text)
@@ -356,6 +392,8 @@ def test_a_run_opens_with_its_tasks(mngr: MngrProgram) -> None:
         await board.wait_until(lambda: "30 of 30" in board.app.screen.query_one(LineView).plain_text)
         text = board.app.screen.query_one(LineView).plain_text
         assert "1 root cause, shared by 9 tests" in text and "tokens, $" in text and "tasks (30)" in text
+        assert "open         9 tests: KeyError in shop.py:2 price: 'tea'" in text
+        assert "budget in the plan: $12.50" in text
         await board.press("q")
         await board.wait_until(lambda: len(board.app.screen_stack) == 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mngr.base.time_format import parse_timestamp
 from mngr.board.list_lines import build_lines, format_end_time
+from mngr.board.run_screen import build_run_lines
 from mngr.overview.agent_cards import AgentFacts, build_card, describe_state
 from mngr.overview.follow_runs import RunCard
 from mngr.overview.run_facts import RunFacts
@@ -46,3 +47,10 @@ def test_a_run_shows_its_progress_and_its_alarm() -> None:
     (heading, line) = show(runs=(RunCard(name="nightly", state="running", facts=facts),))
     assert heading == "runs (1)"
     assert "[#####.....] 5 of 10  ALARM  5 failed" in line
+
+
+def test_only_a_run_that_goes_on_has_a_pace() -> None:
+    facts = RunFacts(began_at=NOW - 600, settled=5, total=10, paced_from=(NOW - 300, 0))
+    run = RunCard(name="nightly", state="running", facts=facts)
+    assert build_run_lines(run, NOW)[0].plain.endswith("5 of 10 tasks finished, 1.0 per minute, about 5:00 left")
+    assert build_run_lines(run.replace(state="interrupted"), NOW)[0].plain.endswith("5 of 10 tasks finished")

@@ -70,3 +70,20 @@ def test_the_pace_of_a_run_gives_the_remaining_time(tmp_path: Path) -> None:
     assert facts.paced_from is not None
     progress = facts.format_progress(facts.paced_from[0] + 60)
     assert progress == "10 of 20 tasks finished, 10.0 per minute, about 1:00 left"
+
+
+def test_a_root_cause_is_repaired_by_its_own_task_or_not_repaired(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "nightly")
+    signature = {"kind": "program", "exception": "KeyError", "frame": "shop.py:2 price", "message": "'tea'"}
+    for name in ("one", "two", "three"):
+        cause = {"id": name, "title": f"cause {name}", "signature": signature, "tests": ["t::a"], "is_shared": True}
+        folder.row(1, "root_cause", root_cause=cause)
+        data = {"kind": "root_cause", "root_cause": name}
+        folder.row(2, "task", task={"slug": f"slug-{name}", "title": name, "data": data})
+    folder.row(3, "base_moved", by="slug-one", commit="c" * 40, added=True)
+    folder.row(3, "root_cause_unrepaired", root_cause="two", tests=["t::a"], why="no agent fixed it")
+    folder.write()
+    facts = RunHistory(read_journal(folder.run.journal)).build_facts(0.0)
+    assert [(cause.title, cause.tests, cause.state) for cause in facts.causes] == [
+        ("cause one", 1, "repaired"), ("cause two", 1, "not repaired"), ("cause three", 1, "open"),
+    ]  # fmt: skip

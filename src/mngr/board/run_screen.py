@@ -10,6 +10,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from mngr.base.size_format import format_count
 from mngr.board.line_view import LineView
 from mngr.board.untrusted_text import clean_line
 from mngr.overview.follow_runs import RunCard, RunTask
@@ -17,6 +18,7 @@ from mngr.overview.run_facts import format_bar
 
 _BAR_WIDTH = 30
 _OUTCOME_STYLES = {"failed": "red", "refuted": "red", "blocked": "yellow", "flaky": "yellow"}
+_CAUSE_STYLES = {"open": "yellow", "repaired": "green", "not repaired": "red"}
 _REFRESH_SECONDS = 1.0
 
 
@@ -64,14 +66,23 @@ def build_run_lines(run: RunCard, now: float) -> list[Text]:
     if facts.preparation:
         lines.append(Text(clean_line(facts.preparation)))
     else:
-        clock = f"{facts.format_head(now)}  " if run.state == "running" else ""
         bar = format_bar(facts.settled, facts.total, _BAR_WIDTH)
-        lines.append(Text(f"{clock}{bar} {facts.format_progress(now)}", style="bold"))
+        progress = f"{bar} {facts.settled} of {facts.total} tasks finished"
+        if run.state == "running":  # Only such a run has a pace.
+            progress = f"{facts.format_head(now)}  {bar} {facts.format_progress(now)}"
+        lines.append(Text(progress, style="bold"))
     if run.damaged_rows:
         lines.append(Text(f"{run.damaged_rows} rows of the journal are damaged and left out", style="red"))
     for text in facts.list_lines():
         style = "bold red" if text.startswith("ALARM") else "yellow" if text.startswith("!") else ""
         lines.append(Text(f"  {clean_line(text)}", style=style))
+    if run.budget_usd is not None:
+        lines.append(Text(f"  budget in the plan: ${run.budget_usd:.2f}"))
+    if facts.causes:
+        lines += [Text(), Text("root causes", style="bold")]
+    for cause in facts.causes:
+        words = f"  {cause.state:<12} {format_count(cause.tests, 'test')}: {clean_line(cause.title, 200)}"
+        lines.append(Text(words, style=_CAUSE_STYLES[cause.state]))
     if run.tasks:
         lines += [Text(), Text(f"tasks ({len(run.tasks)})", style="bold")]
     return lines + [_build_task_line(task) for task in run.tasks]

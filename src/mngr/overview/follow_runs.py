@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 
+from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.base.untrusted_json import parse_json
 from mngr.mapreduce.journal.journal_file import decode_row, find_writer
 from mngr.mapreduce.journal.journal_rows import EndedRow
 from mngr.mapreduce.journal.run_state import JournalRow
+from mngr.mapreduce.map_plan import load_map_plan
 from mngr.mapreduce.run_dir import RunDir, list_runs
 from mngr.overview.run_facts import RunFacts, RunHistory
+from mngr.tmr.run_plan import load_plan
 
 _CHUNK_BYTES = 1 << 20
 _MAX_SECONDS = 0.2  # for one look at a journal, so that a long one delays nothing else
@@ -38,6 +41,7 @@ class RunCard(Struct):
     facts: RunFacts
     tasks: tuple[RunTask, ...] = ()
     damaged_rows: int = 0
+    budget_usd: float | None = None  # in the plan; `--budget` of a resumed run may differ
 
 
 class JournalFollower:
@@ -106,6 +110,7 @@ class _FollowedRun:
             facts=self._history.build_facts(time.time()),
             tasks=tuple(_build_task(self._history, slug) for slug in self._history.state.tasks),
             damaged_rows=self._journal.damaged_rows,
+            budget_usd=_find_budget(self._run),
         )
 
     def _decide_state(self, is_running: bool) -> str:
@@ -131,6 +136,16 @@ class RunFollower:
         for run in self._runs.values():
             run.read()
         self.cards = tuple(self._runs[name].card for name in reversed(names))
+
+
+def _find_budget(run: RunDir) -> float | None:
+    """Return the budget in the plan of a run, or None when it has none or cannot be read."""
+    for load in (load_plan, load_map_plan):
+        try:
+            return load(run).limits.budget
+        except (MngrError, OSError, ValueError):
+            continue
+    return None
 
 
 def _build_task(history: RunHistory, slug: str) -> RunTask:

@@ -31,8 +31,16 @@ from mngr.tmr.prepare.baseline_rows import (
 
 _STATE_ORDER = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
 _ALERT_ROWS = (MessageRow, WindowRow, LaunchFailedRow, PullFailedRow, ReleaseFailedRow)
-_MAX_ALERTS, _MAX_NEWS = 3, 5
+_MAX_ALERTS, _MAX_NEWS, _MAX_CAUSES = 3, 5, 20
 _MIN_SETTLED_FOR_PACE = 3
+
+
+class RootCauseProgress(Struct):
+    """A root cause of a run: its title, its affected tests, and whether it is open, repaired or not repaired."""
+
+    title: str
+    tests: int
+    state: str
 
 
 class RunFacts(Struct):
@@ -45,7 +53,8 @@ class RunFacts(Struct):
     preparation: str = ""  # how far the baseline is, before the run has tasks
     counts: str = ""  # tasks that are not settled, by state
     outcomes: str = ""  # settled tasks, by outcome
-    root_causes: str = ""
+    root_causes: str = ""  # their number, and how many are repaired
+    causes: tuple[RootCauseProgress, ...] = ()  # the first ones
     cost: str = ""  # tokens, money and hosts
     waits: str | None = None  # why the run creates no new agents
     alarm: str | None = None
@@ -139,6 +148,7 @@ class RunHistory:
             counts=_format_counts(states, _STATE_ORDER),
             outcomes=_format_counts([str(task.outcome) for task in settled]),
             root_causes=_format_root_causes(state),
+            causes=_list_causes(state),
             cost=_format_cost(state),
             waits=state.wait_reason,
             alarm=None if state.open_alarm is None else state.open_alarm.text,
@@ -184,6 +194,19 @@ def _format_root_causes(state: RunState) -> str:
     given_up = len(list_facts(state, RootCauseGivenUp))
     shared = f"{format_count(len(found), 'root cause')}, shared by {format_count(test_count, 'test')}"
     return f"{shared}: {repaired} repaired, {given_up} not repaired"
+
+
+def _list_causes(state: RunState) -> tuple[RootCauseProgress, ...]:
+    """Return the first root causes. A root cause is repaired when later tasks start from its fix."""
+    given_up = {fact.root_cause for fact in list_facts(state, RootCauseGivenUp)}
+    fixing_tasks = [state.tasks[fact.by] for fact in list_facts(state, BaseMoved) if fact.by in state.tasks]
+    repaired = {task.task.data.get("root_cause") for task in fixing_tasks}
+    causes = []
+    for fact in list_facts(state, RootCauseFound)[:_MAX_CAUSES]:
+        cause = fact.root_cause
+        word = "repaired" if cause.id in repaired else "not repaired" if cause.id in given_up else "open"
+        causes.append(RootCauseProgress(title=cause.title, tests=len(cause.tests), state=word))
+    return tuple(causes)
 
 
 def _format_cost(state: RunState) -> str:
