@@ -15,10 +15,10 @@ from mngr.providers.bridge.engine_interface import EngineError, UndoableResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from typing import Any
 
-    from mngr.providers.bridge.engine_interface import Note
+    from mngr.providers.bridge.engine_interface import Note, Verb
     from mngr.providers.bridge.messages import TerminalSpec
 
 
@@ -87,6 +87,13 @@ class ProcessEngine:
         self._options = options
         if options.get("broken"):
             raise EngineError("missing", "No module named 'nowhere'")
+        self.verbs: Mapping[str, Verb] = {
+            "echo": self.do_echo,
+            "refuse": self.do_refuse,
+            "crash": self.do_crash,
+            "make": self.do_make,
+            "sleep": self.do_sleep,
+        }
 
     async def exec(self, host: dict[str, Any], program: str, terminal: TerminalSpec | None) -> Process:
         if not os.path.isdir(host["dir"]):

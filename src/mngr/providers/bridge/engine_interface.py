@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from mngr.providers.bridge.messages import TerminalSpec
 
@@ -79,14 +79,13 @@ class EngineCommand(Protocol):
 
 
 class BridgeEngine(Protocol):
-    """The engine of a server. It also has an `async def do_VERB(note, **words)` for each verb.
+    """The engine of a server.
 
-    A verb returns a dict or an UndoableResult. If the client goes away, the verb is cancelled and must clean up.
+    A verb of `verbs` is called as `verb(note, **words)` with the words of the client's request. If the client goes
+    away, the verb is cancelled and must clean up.
     """
 
-    def __init__(self, options: dict[str, object]) -> None:
-        """Create the engine with the provider's settings, without contacting anything."""
-        ...
+    verbs: Mapping[str, Verb]
 
     async def exec(self, host: dict[str, object], program: str, terminal: TerminalSpec | None) -> EngineCommand:
         """Start an sh program on a machine. `host` identifies the machine."""
@@ -111,3 +110,4 @@ class BufferedEngine(Protocol):
 
 if TYPE_CHECKING:
     Note = Callable[[str], None]  # reports progress to the caller
+    Verb = Callable[..., Awaitable[dict[str, object] | UndoableResult]]

@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 import traceback
-from typing import cast
+from collections import defaultdict
 
 from mngr.base import many_open_files
 from mngr.base.untrusted_json import as_object
@@ -28,10 +28,11 @@ from mngr.providers.bridge.messages import CallRequest, ExecRequest, read_reques
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import Any, TypeVar
 
-    from mngr.providers.bridge.engine_interface import BridgeEngine, EngineCommand
+    from mngr.providers.bridge.engine_interface import BridgeEngine, EngineCommand, Verb
+    from mngr.providers.bridge.messages import TerminalSpec
 
     T = TypeVar("T")
 
@@ -151,7 +152,7 @@ class BridgeServer:
         self._engine = engine
         self._linger = linger
         self._clients: set[asyncio.Task[None]] = set()
-        self._last = time.monotonic()
+        self._last_use = time.monotonic()
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve until no client came for `linger` seconds, or another process owns the socket's path."""
@@ -172,9 +173,9 @@ class BridgeServer:
         await self._engine.close()
 
     def _is_needed(self, own_inode: int) -> bool:
-        if self._clients:
-            self._last = time.monotonic()
-        return time.monotonic() - self._last < self._linger and _get_inode(self._path) == own_inode
+        """True while clients are connected or were connected recently, and the socket is still this server's."""
+        is_used = bool(self._clients) or time.monotonic() - self._last_use < self._linger
+        return is_used and _get_inode(self._path) == own_inode
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -209,14 +210,15 @@ class BridgeServer:
             traceback.print_exc()
             await link.send_answer(error={"kind": "other", "message": f"{type(error).__name__}: {error}"})
         finally:
-            self._last = time.monotonic()
+            self._last_use = time.monotonic()
             link.close()
 
     async def _run_call(self, link: ClientConnection, request: CallRequest) -> None:
         """Run a verb of the engine. Cancel it when the client goes away."""
-        verb = getattr(self._engine, "do_" + request.verb, None)
-        if verb is None:
-            raise EngineError("usage", "the engine process does not know this command")
+        try:
+            verb = self._engine.verbs[request.verb]
+        except KeyError:
+            raise EngineError("usage", "the engine process does not know this command") from None
         task = asyncio.ensure_future(verb(link.send_progress, **request.words))
         if not await _wait_for_first(task, link.wait_until_gone()):
             task.cancel()
@@ -337,19 +339,26 @@ class _MissingEngine:
 
     def __init__(self, error: EngineError) -> None:
         self._error = error
+        self.verbs: Mapping[str, Verb] = defaultdict(lambda: self._refuse)
 
-    def __getattr__(self, name: str) -> Any:
-        return self._refuse
+    async def exec(self, host: dict[str, object], program: str, terminal: TerminalSpec | None) -> EngineCommand:
+        raise self._error
 
-    async def _refuse(self, *_: object, **__: object) -> Any:
+    async def run_buffered(self, host: dict[str, object], program: str, data: bytes) -> tuple[bytes, bytes, int]:
+        raise self._error
+
+    async def _refuse(self, *_: object, **__: object) -> dict[str, object]:
         raise self._error
 
     async def close(self) -> None:
         pass
 
 
-def load_engine(name: str) -> type[BridgeEngine]:
-    """Return the class `ENGINE` of a module, given its dotted name or the path of its file."""
+def load_engine(name: str) -> Callable[[dict[str, object]], BridgeEngine]:
+    """Return the class `ENGINE` of a module, given its dotted name or the path of its file.
+
+    It is called with the provider's settings, and does not contact anything then.
+    """
     try:
         if not name.endswith(".py"):
             return importlib.import_module(name).ENGINE  # type: ignore[no-any-return]
@@ -376,8 +385,9 @@ def main(path: str, name: str) -> None:
     null_fd = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null_fd, 1)
     linger = float(settings["linger"])
+    engine: BridgeEngine
     try:
         engine = load_engine(name)(settings["options"])
     except EngineError as error:
-        engine, linger = cast("BridgeEngine", _MissingEngine(error)), 1.0
+        engine, linger = _MissingEngine(error), 1.0
     asyncio.run(BridgeServer(path, engine, linger).serve(listener))

@@ -20,10 +20,10 @@ from mngr.providers.modal.control_plane_probe import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Mapping
     from typing import Any, TypeVar
 
-    from mngr.providers.bridge.engine_interface import Note
+    from mngr.providers.bridge.engine_interface import Note, Verb
     from mngr.providers.bridge.messages import TerminalSpec
     from mngr.providers.modal.run_in_sandbox import BufferedCommand, SandboxCommand
 
@@ -53,6 +53,15 @@ class ModalBridgeEngine:
         self._pulse: asyncio.Task[None] | None = None
         self._kept: dict[str, float] = {}
         self._room: asyncio.Semaphore
+        self.verbs: Mapping[str, Verb] = {
+            "create": self.do_create,
+            "find_by_name": self.do_find_by_name,
+            "get_state": self.do_get_state,
+            "snapshot": self.do_snapshot,
+            "terminate": self.do_terminate,
+            "delete_images": self.do_delete_images,
+            "list": self.do_list,
+        }
 
     async def exec(self, host: dict[str, object], program: str, terminal: TerminalSpec | None) -> SandboxCommand:
         await self._connect()

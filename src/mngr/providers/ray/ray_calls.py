@@ -27,10 +27,10 @@ from mngr.providers.ray.reachability import check_reachable, get_error_line, res
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from typing import Any
 
-    from mngr.providers.bridge.engine_interface import Note
+    from mngr.providers.bridge.engine_interface import Note, Verb
     from mngr.providers.bridge.messages import TerminalSpec
     from mngr.providers.ray.host_actor import ActorOutput
 
@@ -50,6 +50,10 @@ class RayBridgeEngine:
         self._address = str(options.get("address") or "auto")
         self._actors: dict[str, Any] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}  # the hosts that are being removed
+        self.verbs: Mapping[str, Verb] = {
+            "create": self.do_create, "remove": self.do_remove, "locate": self.do_locate, "list": self.do_list,
+            "find_existing": self.do_find_existing, "list_backups": self.do_list_backups, "fetch_backup": self.do_fetch_backup,
+        }  # fmt: skip
 
     async def close(self) -> None:
         if ray.is_initialized():
@@ -68,8 +72,6 @@ class RayBridgeEngine:
             command = RayCommand(self, address)  # The cached actor was an older one of the same name.
             await command.start(program, terminal)
         return command
-
-    # Verbs
 
     async def do_create(
         self, note: Note, about: dict[str, object], wish: dict[str, object], node: str | None

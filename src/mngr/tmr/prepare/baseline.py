@@ -134,7 +134,8 @@ class _BaselineWorker:
                     self.errors.append(error)
                     self._queue.close()
             except Unreachable as error:
-                if not rooms.creates_hosts or not self._may_lose_another_host(rooms.max_rooms):
+                lost_hosts = self._count_lost_host()
+                if not rooms.creates_hosts or lost_hosts > max(_MIN_LOST_HOSTS, rooms.max_rooms):
                     self.errors.append(error)
                     self._queue.close()
             except BaseException as error:
@@ -142,11 +143,11 @@ class _BaselineWorker:
                     self.errors.append(error)
                     self._queue.close()
 
-    def _may_lose_another_host(self, host_count: int) -> bool:
-        """Count a lost host. Return False when too many hosts were lost to try another one."""
+    def _count_lost_host(self) -> int:
+        """Add one to the number of lost hosts and return it."""
         with self._record_lock:
             self._lost_hosts += 1
-            return self._lost_hosts <= max(_MIN_LOST_HOSTS, host_count)
+            return self._lost_hosts
 
     def _work_in_room(self, room: CleanRoom) -> None:
         while not self.errors and (shard := self._queue.take_next()) is not None:
