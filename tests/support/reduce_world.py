@@ -179,7 +179,7 @@ def _write(world: World) -> None:
         rows.append({"type": "task", "task": {"slug": slug, "title": branch.test, "expected_seconds": 0.5, "priority": 2 * branch.is_red, "data": {"kind": "test"}}})  # fmt: skip
     for slug in world.tasks:
         rows += _worked(world, slug)
-    rows.append({"type": "ended", "how": "settled", "why": None})
+    rows.append({"type": "ended", "outcome": "settled", "why": None})
     with open(run.journal, "w", encoding="utf-8") as file:
         for number, row in enumerate(rows):
             timestamp = time_format.format_timestamp(BEGAN + number / 10)

@@ -86,7 +86,7 @@ class RunFolder:
             start = min(free_times)
             ending = self._chance.choices(ENDS, WEIGHTS)[0]
             free_times[free_times.index(start)] = self.task(test, start, ending) + 2
-        self.row(max(free_times), "ended", how="settled")
+        self.row(max(free_times), "ended", outcome="settled")
 
     def task(
         self, test: str, start: float, ending: tuple[str | None, str, str | None], *,

@@ -129,7 +129,7 @@ class Scheduler:
         outcome = "settled" if self._state.is_settled else "parked"
         self._host_pool.close(outcome)
         reason = None if outcome == "settled" else self._governor.alarm_reason or self._reported_wait_reason
-        self._write(journal_rows.EndedRow(how=outcome, why=reason))
+        self._write(journal_rows.EndedRow(outcome=outcome, why=reason))
 
     # Launching
 
@@ -142,7 +142,7 @@ class Scheduler:
             return
         allowance = self._governor.decide_launches(self._measure_load())
         if allowance.reason != self._reported_wait_reason and allowance.count == 0 and allowance.reason:
-            self._write(journal_rows.AlertRow(text=f"no new agents: {allowance.reason}", waits=allowance.reason))
+            self._write(journal_rows.AlertRow(text=f"no new agents: {allowance.reason}", wait_reason=allowance.reason))
         self._reported_wait_reason = allowance.reason
         if allowance.is_final:
             self._park_all(allowance.reason or "")

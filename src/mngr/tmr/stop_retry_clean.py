@@ -11,7 +11,7 @@ from mngr.api import Fleet
 from mngr.base.errors import MngrError, NotFound, suggest_closest
 from mngr.base.model import AgentView, Outcome, Struct
 from mngr.mapreduce.hosts.pool import delete_snapshot, find_host_provider
-from mngr.mapreduce.journal.host_rows import ReleasedRow, RestedRow
+from mngr.mapreduce.journal.host_rows import HostStoppedRow, ReleasedRow
 from mngr.mapreduce.journal.journal_file import Journal, find_writer, read_journal
 from mngr.mapreduce.journal.journal_rows import AgainRow
 from mngr.mapreduce.journal.replay import replay_rows
@@ -69,7 +69,7 @@ def _stop_hosts(fleet: Fleet, path: str) -> None:
         for name, run_host in replay_rows(journal.rows).hosts.items():
             can_stop = run_host.state == "running" and fleet.context.get_provider(run_host.provider).can_stop_hosts
             if can_stop and fleet.stop([f"@{name}.{run_host.provider}"])[0].ok:
-                journal.write(RestedRow(host=name))
+                journal.write(HostStoppedRow(host=name))
 
 
 def _release_hosts(fleet: Fleet, run: RunDir, path: str) -> tuple[list[str], list[str]]:

@@ -213,7 +213,7 @@ def test_the_deadline_stops_all_agents_and_reports_one_that_cannot_be_stopped(mn
         finally:
             mute.unlink()
         assert run.wait(90) == 5
-    assert rows(mngr, "ended")[0]["how"] == "parked"
+    assert rows(mngr, "ended")[0]["outcome"] == "parked"
     assert any("may still be working" in row["text"] for row in rows(mngr, "alert"))
     assert {agent["state"] for agent in mngr.list_agents() if agent["host"] == host_by_item["b"]} == {"STOPPED"}
 
@@ -361,7 +361,7 @@ def test_a_run_with_an_exhausted_budget_stops_its_hosts_and_can_be_resumed(mngr:
     assert bill["running"] == 0 and bill["cost_usd"] >= 0.3
     (boxes.place / "sign").touch()
     mngr("map", "--resume", "r", "--on", ".box", "--budget", "100")
-    assert outputs(mngr, "x") == ["x\n"] and boxes.left() == [] and rows(mngr, "woken")
+    assert outputs(mngr, "x") == ["x\n"] and boxes.left() == [] and rows(mngr, "host_started")
 
 
 def test_a_host_with_an_agent_outside_the_run_is_not_released(mngr: MngrProgram, boxes: Boxes) -> None:

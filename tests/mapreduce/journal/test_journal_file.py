@@ -137,8 +137,8 @@ def test_each_new_row_changes_the_one_state_of_a_replay() -> None:
         NewHostRow(host="h", provider="p"),
         AlarmRow(text="five agents failed"),
         RecipeRow(type="estimate"),
-        AlertRow(text="no new agents: the budget is used up", waits="the budget is used up"),
-        EndedRow(how="settled"),
+        AlertRow(text="no new agents: the budget is used up", wait_reason="the budget is used up"),
+        EndedRow(outcome="settled"),
     ):
         replay.add(row)
     assert replay.state is state

@@ -338,7 +338,7 @@ def _is_interactive() -> bool:
 
 def _run_notify_command(command: str, row: AlarmRow | EndedRow) -> None:
     """Start the user's command for an event, and do not wait for it."""
-    text = row.text if isinstance(row, AlarmRow) else f"{row.how} {row.why or ''}".strip()
+    text = row.text if isinstance(row, AlarmRow) else f"{row.outcome} {row.why or ''}".strip()
     variables = {**os.environ, "MNGR_EVENT": row.type_name, "MNGR_TEXT": text}
     shell.start_process(["sh", "-c", command], env=variables, stdin=shell.DEVNULL)
 

@@ -18,7 +18,14 @@ from mngr.base.errors import EngineBusy, MngrError, UsageError
 from mngr.base.model import AgentView
 from mngr.mapreduce.hosts.reachability import HostReachability
 from mngr.mapreduce.hosts.slots import HostSlots, PooledHost
-from mngr.mapreduce.journal.host_rows import NewHostRow, ReleasedRow, ReleaseFailedRow, ReleaseRow, RestedRow, WokenRow
+from mngr.mapreduce.journal.host_rows import (
+    HostStartedRow,
+    HostStoppedRow,
+    NewHostRow,
+    ReleasedRow,
+    ReleaseFailedRow,
+    ReleaseRow,
+)
 from mngr.mapreduce.journal.journal_file import JournaledState
 from mngr.mapreduce.journal.journal_rows import AlertRow, PreparedRow, PrepareRow, UnpreparedRow
 from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
@@ -140,10 +147,10 @@ class HostPool:
         self.record_wake(agent.host)
 
     def record_wake(self, host: str | None) -> None:
-        """Record that a resting host runs again because one of its agents continues."""
+        """Record that a stopped host runs again because one of its agents continues."""
         run_host = self._state.current.hosts.get(host or "")
-        if host is not None and run_host is not None and run_host.state == "resting":
-            self._write(WokenRow(host=host), sync=False)
+        if host is not None and run_host is not None and run_host.state == "stopped":
+            self._write(HostStartedRow(host=host), sync=False)
 
     def restore_hosts(self) -> None:
         """Load the hosts of an interrupted run from its state."""
@@ -157,7 +164,7 @@ class HostPool:
             if task.agent_id and task.host is not None:
                 slugs_by_host.setdefault(task.host, []).append(task.task.slug)
         for name, run_host in state.hosts.items():
-            if run_host.state in ("running", "resting"):
+            if run_host.state in ("running", "stopped"):
                 self._slots.add_host(name, slugs_by_host.get(name, []))
         for name in [name for name, run_host in state.hosts.items() if run_host.state == "leaving"]:
             self._release_host(name)
@@ -283,7 +290,7 @@ class HostPool:
         """Stop a host and keep its files."""
         outcome = self._fleet.stop([f"@{host}.{self.provider}"])[0]
         if outcome.ok:
-            self._write(RestedRow(host=host))
+            self._write(HostStoppedRow(host=host))
         else:
             self._write(AlertRow(text=f"mngr could not stop the host {host}: {outcome.error}"))
 

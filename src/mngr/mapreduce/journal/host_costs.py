@@ -10,7 +10,7 @@ from mngr.base.model import Struct
 
 
 class RunHost(Struct):
-    """A host of a run: `running`, `resting` (stopped, with its files kept), `leaving` or `gone`."""
+    """A host of a run: `running`, `stopped` (with its files kept), `leaving` or `gone`."""
 
     provider: str
     state: str = "running"

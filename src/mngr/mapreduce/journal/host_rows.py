@@ -74,21 +74,21 @@ class ReleaseFailedRow(HostRow):
         return f"{self.host}: mngr could not release the host and will try again: {self.error}"
 
 
-class RestedRow(HostRow):
+class HostStoppedRow(HostRow):
     """The host was stopped, with its files kept."""
 
-    type_name = "rested"
+    type_name = "host_stopped"
 
     def apply(self, host: RunHost) -> RunHost:
-        """Return the host as resting."""
-        return host.stop_billing(self.at, "resting")
+        """Return the host as stopped."""
+        return host.stop_billing(self.at, "stopped")
 
 
-class WokenRow(HostRow):
+class HostStartedRow(HostRow):
     """A stopped host runs again."""
 
-    type_name = "woken"
+    type_name = "host_started"
 
     def apply(self, host: RunHost) -> RunHost:
-        """Return the host as running, if it was resting."""
-        return host.replace(state="running", billed_since=self.at) if host.state == "resting" else host
+        """Return the host as running, if it was stopped."""
+        return host.replace(state="running", billed_since=self.at) if host.state == "stopped" else host

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 from mngr.base.size_format import format_count
 from mngr.mapreduce.journal.agent_usage import NO_USAGE, AgentUsage, add_usage
-from mngr.mapreduce.journal.host_rows import NewHostRow, ReleasedRow, ReleaseFailedRow, ReleaseRow, RestedRow, WokenRow
+from mngr.mapreduce.journal.host_rows import (
+    HostStartedRow,
+    HostStoppedRow,
+    NewHostRow,
+    ReleasedRow,
+    ReleaseFailedRow,
+    ReleaseRow,
+)
 from mngr.mapreduce.journal.run_state import JournalRow, Task, TaskState
 
 # Tasks
@@ -337,7 +344,7 @@ class AlertRow(MessageRow):
     """Something that a person should know."""
 
     type_name = "alert"
-    waits: str | None = None  # why nothing is launched
+    wait_reason: str | None = None  # why nothing is launched
 
 
 class AlarmRow(MessageRow):
@@ -402,7 +409,7 @@ class EndedRow(JournalRow):
     """The run ended."""
 
     type_name = "ended"
-    how: str  # settled | parked
+    outcome: str  # settled | parked
     why: str | None = None
 
 
@@ -417,7 +424,7 @@ ROW_CLASSES: Mapping[str, type[JournalRow]] = {
     for row_class in (
         NewTaskRow, LaunchRow, LaunchedRow, LaunchFailedRow, BusyRow, PromptedRow, ParkedRow, UnparkedRow, RemindRow, RemindedRow,
         PullRow, PullFailedRow, PulledRow, CheckRow, CheckedRow, SettledRow, AgainRow, RestoredRow, NewHostRow, ReleaseRow,
-        ReleasedRow, ReleaseFailedRow, RestedRow, WokenRow, AlertRow, AlarmRow, AlarmOverRow, WindowRow, PrepareRow, PreparedRow,
+        ReleasedRow, ReleaseFailedRow, HostStoppedRow, HostStartedRow, AlertRow, AlarmRow, AlarmOverRow, WindowRow, PrepareRow, PreparedRow,
         UnpreparedRow, EndedRow, ResumedRow,
     )
 }  # fmt: skip

@@ -95,7 +95,7 @@ def _apply_run_row(state: RunState, row: JournalRow) -> None:
             state.hosts.put(row.host, row.apply(state.hosts[row.host]))
         case RecipeRow():
             state.recipe_rows.setdefault(row.type, []).append(row)
-        case AlertRow(waits=str(reason)):
+        case AlertRow(wait_reason=str(reason)):
             state.wait_reason = reason
         case AlarmRow():
             state.open_alarm = _make_alert(row)
@@ -108,7 +108,7 @@ def _apply_run_row(state: RunState, row: JournalRow) -> None:
         case UnpreparedRow():
             state.snapshot = state.pending_snapshot = None
         case EndedRow():
-            state.is_finished = row.how == "settled"
+            state.is_finished = row.outcome == "settled"
         case ResumedRow():
             state.is_finished = False
             state.open_alarm = state.wait_reason = None

@@ -58,7 +58,7 @@ class SandboxCommand:
         self._process = process
         self.mark = mark
         self._preface_on = 1 if is_terminal else 2
-        self._told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._preface: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
         self._queues: dict[int, asyncio.Queue[Any]] = {stream: asyncio.Queue(_OUTPUT_QUEUE_SIZE) for stream in (1, 2)}
         self._lost: EngineError | None = None
         self._is_killed = False
@@ -102,8 +102,8 @@ class SandboxCommand:
         mark = self.mark.encode()
         if not preface.startswith(mark):
             return data
-        if not self._told.done():
-            self._told.set_result(preface[len(mark) :].decode("ascii", "replace").split())
+        if not self._preface.done():
+            self._preface.set_result(preface[len(mark) :].decode("ascii", "replace").split())
         return rest
 
     async def write(self, data: bytes) -> None:
@@ -140,14 +140,14 @@ class SandboxCommand:
         return code if code >= 0 else 255
 
     async def resize(self, rows: int, columns: int) -> None:
-        preface = await self._told
+        preface = await self._preface
         if len(preface) > 1:
             await _run_script(self._sandbox, f'stty -F "$1" rows {rows} cols {columns}', preface[1])
 
     async def kill(self) -> None:
         try:
             if not self._waiting.done():
-                preface = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
+                preface = await asyncio.wait_for(asyncio.shield(self._preface), 5.0)
                 await asyncio.wait_for(_run_script(self._sandbox, _KILL_SCRIPT, preface[0]), 20.0)
                 self._is_killed = True
         except Exception:  # The command has ended or the engine is lost, and nobody waits for an error.
@@ -177,7 +177,7 @@ class BufferedCommand:
         self._program = program
         self._data = data
         self.mark = new_marker()
-        self._said = bytearray()
+        self._output = bytearray()
         self._task: asyncio.Future[None] | None = None
         self.has_ended = False
         self._lost: EngineError | None = None
@@ -195,7 +195,7 @@ class BufferedCommand:
         finally:
             self._task.cancel()  # Otherwise the library would retry and succeed when nobody waits for it.
         mark = self.mark.encode()
-        _, _, rest = bytes(self._said).partition(b";")
+        _, _, rest = bytes(self._output).partition(b";")
         out, separator, err = rest.partition(mark)
         return out, err, 0 if separator else 255
 
@@ -205,7 +205,7 @@ class BufferedCommand:
         if self._data:
             await _send_input(process, self._data)
         async for data in process.stdout:
-            self._said += data
+            self._output += data
         self.has_ended = True
 
     async def _kill(self) -> None:

@@ -72,7 +72,7 @@ class SlurmPrograms:
 
     def __init__(self, through: Sequence[str]) -> None:
         self._through = list(through)
-        self._away: tuple[float, Unreachable] | None = None
+        self._last_failure: tuple[float, Unreachable] | None = None
 
     def build_argv(self, words: Sequence[str], *, terminal: bool = False) -> list[str]:
         """Return the local command that runs one of Slurm's programs."""
@@ -87,8 +87,8 @@ class SlurmPrograms:
 
     def run(self, *words: str, stdin: bytes = b"", timeout: float = CALL_TIMEOUT) -> ProcessResult:
         """Run one of Slurm's programs and return its result. Raise Unreachable if the controller does not answer."""
-        if self._away is not None and time.monotonic() < self._away[0] + SILENCE_SECONDS:
-            raise self._away[1]
+        if self._last_failure is not None and time.monotonic() < self._last_failure[0] + SILENCE_SECONDS:
+            raise self._last_failure[1]
         try:
             result = shell.run(self.build_argv(words), stdin=stdin, timeout=timeout)
         except TimedOut:
@@ -105,7 +105,7 @@ class SlurmPrograms:
     def _note_silence(self, message: str) -> Unreachable:
         """Return an Unreachable error and remember it for SILENCE_SECONDS."""
         error = Unreachable(message, "see whether Slurm answers: sinfo")
-        self._away = (time.monotonic(), error)
+        self._last_failure = (time.monotonic(), error)
         return error
 
     def submit(self, arguments: Sequence[str], script: str) -> str:

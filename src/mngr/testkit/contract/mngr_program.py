@@ -124,7 +124,7 @@ class BackgroundProgram:
 
     def __init__(self, mngr: MngrProgram, *words: str) -> None:
         self.argv = (str(BIN_DIR / "mngr"), *words)
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the block)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the block)
         self._read = b""
         self.process = subprocess.Popen(
             self.argv,
@@ -132,7 +132,7 @@ class BackgroundProgram:
             env=mngr.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             start_new_session=True,
         )
 
@@ -142,7 +142,7 @@ class BackgroundProgram:
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
         self.process.communicate(timeout=10)
-        self._said.close()
+        self._stderr.close()
 
     def read_line(self, timeout: float = 20.0) -> str:
         """Return the next line of output without its end, or an empty string at the end of output."""
@@ -154,7 +154,7 @@ class BackgroundProgram:
 
     def read_stderr(self) -> str:
         """Return everything that the process has written to stderr so far."""
-        return os.pread(self._said.fileno(), 1 << 20, 0).decode()
+        return os.pread(self._stderr.fileno(), 1 << 20, 0).decode()
 
     def wait_for_end(self, timeout: float = 60.0) -> ProgramResult:
         """Wait until the process ends. The result holds the output after the last line that was read."""
@@ -162,8 +162,8 @@ class BackgroundProgram:
         while self._read_more(deadline):
             pass
         code = self.process.wait(max(0.1, deadline - time.monotonic()))
-        self._said.seek(0)
-        return ProgramResult(self.argv, code, self._read.decode(), self._said.read().decode())
+        self._stderr.seek(0)
+        return ProgramResult(self.argv, code, self._read.decode(), self._stderr.read().decode())
 
     def _read_more(self, deadline: float) -> bool:
         assert self.process.stdout is not None

@@ -12,7 +12,8 @@ from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.commits import untrusted_text
 from mngr.tmr.prepare.history_file import HistoryFile
 
-_KEPT, _TOLD = 500, 5  # rejections in the file; rejections shown to one agent
+_MAX_SAVED = 500  # rejections in the file
+_MAX_SHOWN = 5  # rejections shown to one agent
 _MAX_PATHS = 50  # paths of one change
 
 
@@ -53,7 +54,7 @@ class RejectionFile(HistoryFile[Rejection]):
         """Add rejections, and drop the oldest beyond the limit."""
         with self.edit_rows() as rows:
             rows |= {rejection.change: rejection for rejection in rejections}
-            for old in sorted(rows.values(), key=lambda rejection: rejection.at)[:-_KEPT]:
+            for old in sorted(rows.values(), key=lambda rejection: rejection.at)[:-_MAX_SAVED]:
                 del rows[old.change]
 
 
@@ -71,7 +72,7 @@ def list_relevant_rejections(rejections: Iterable[Rejection], test: str, evidenc
         or any(_is_named(name, evidence) for name in rejection.paths)
     ]
     relevant.sort(key=lambda rejection: (test in rejection.tests, rejection.at), reverse=True)
-    return [rejection.summary for rejection in relevant[:_TOLD]]
+    return [rejection.summary for rejection in relevant[:_MAX_SHOWN]]
 
 
 def _is_named(path: str, text: str) -> bool:

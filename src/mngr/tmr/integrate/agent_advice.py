@@ -37,7 +37,8 @@ class Advisor:
     def __init__(
         self, fleet: Fleet, run: RunDir, plan: RunPlan, kind: str, timeout: float, report: Callable[[str], None]
     ) -> None:  # fmt: skip
-        self._fleet, self._run, self._plan, self._kind, self._hear = fleet, run, plan, kind, make_row_announcer(report)
+        self._fleet, self._run, self._plan, self._kind = fleet, run, plan, kind
+        self._announce_row = make_row_announcer(report)
         self._limits = plan.limits.replace(timeout=timeout, deadline=timeout)
         self.usage = AgentUsage()
 
@@ -70,7 +71,7 @@ class Advisor:
         """Ask one question and return its settled task."""
         number = hashlib.sha256(json.dumps([base, self._kind, subject]).encode()).hexdigest()[:6]
         question = _AdviceRecipe(f"{kind}-{number}", base, prompt, read_answer)
-        state = ask_agents(self._fleet, self._run, self._plan, self._limits, question, self._kind, self._hear)
+        state = ask_agents(self._fleet, self._run, self._plan, self._limits, question, self._kind, self._announce_row)
         task = state.tasks[question.slug]
         if task.usage is not None:
             self.usage = add_usage(self.usage, task.usage)

@@ -87,8 +87,8 @@ class Bisection:
         rest = [group for group in (*passing, culprit) if group is not excluded]
         excluded_ids = self._list_single_change(test, excluded, rest, alone) or excluded.ids
         proof = self._make_proof(test, passing, [*passing, culprit])
-        company = f" together with {', '.join(kept.ids[:3])}" if kept.ids else ""
-        reason = f"it breaks {test}{company}: {proof.why}"
+        other_changes = f" together with {', '.join(kept.ids[:3])}" if kept.ids else ""
+        reason = f"it breaks {test}{other_changes}: {proof.why}"
         return _make_exclusions(excluded_ids, reason, kept.ids, proof)
 
     def _list_authors(self, groups: Sequence[TaskChanges], test: str) -> list[TaskChanges]:

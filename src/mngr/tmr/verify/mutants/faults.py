@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from mngr.base.model import Struct
 
-COMPARED = {
+SWAPPED_COMPARISONS = {
     "<": "<=",
     "<=": "<",
     ">": ">=",
@@ -20,14 +20,14 @@ COMPARED = {
     "in": "not in",
     "is": "is not",
 }
-COMPARED |= {"not in": "in", "is not": "is"}
-RECKONED = {"+": "-", "-": "+", "*": "//", "/": "*", "//": "*", "%": "*", "**": "*"}
-RECKONED |= {"<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&"}
-_COMPARE = re.compile(r"<=|>=|==|!=|<|>|\bnot\s+in\b|\bin\b|\bis\s+not\b|\bis\b")
-_RECKON = re.compile(r"\*\*|//|<<|>>|[-+*/%&|^]")
+SWAPPED_COMPARISONS |= {"not in": "in", "is not": "is"}
+SWAPPED_ARITHMETIC = {"+": "-", "-": "+", "*": "//", "/": "*", "//": "*", "%": "*", "**": "*"}
+SWAPPED_ARITHMETIC |= {"<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&"}
+_COMPARISON_OPERATOR = re.compile(r"<=|>=|==|!=|<|>|\bnot\s+in\b|\bin\b|\bis\s+not\b|\bis\b")
+_ARITHMETIC_OPERATOR = re.compile(r"\*\*|//|<<|>>|[-+*/%&|^]")
 _LOGGERS = {"log", "logger", "logging", "_log", "_logger", "LOG", "LOGGER", "warnings"}
 _TYPES = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "cast", "overload"}
-_ASIDE = {
+_MINOR_ARGUMENTS = {
     "encoding",
     "errors",
     "newline",
@@ -177,7 +177,7 @@ class _Finder:
             case ast.While(test=test) if not isinstance(test, ast.Constant):
                 self._replace("condition", test, "False")
             case ast.AugAssign(target=target, value=value) if not _is_text(value):
-                self._between("arithmetic", target, value, _RECKON, RECKONED)
+                self._between("arithmetic", target, value, _ARITHMETIC_OPERATOR, SWAPPED_ARITHMETIC)
             case ast.Continue():
                 self._replace("loop", node, "break")
             case ast.Break() if self._loops[-1] == "for":  # in others it might never end
@@ -240,7 +240,7 @@ class _Finder:
         match node:
             case ast.Compare(left=left, ops=ops, comparators=others) if not _is_main(node):
                 for one, _, other in zip([left, *others], ops, others, strict=False):
-                    self._between("comparison", one, other, _COMPARE, COMPARED)
+                    self._between("comparison", one, other, _COMPARISON_OPERATOR, SWAPPED_COMPARISONS)
             case ast.BoolOp(op=op, values=values):
                 words = {"and": "or"} if isinstance(op, ast.And) else {"or": "and"}
                 for one, other in pairwise(values):
@@ -249,7 +249,7 @@ class _Finder:
                 start, end = self._span(node)
                 self._add("logic", start, end, self._text[start + 3 : end].lstrip())
             case ast.BinOp(left=left, right=right) if not _is_text(left) and not _is_text(right):
-                self._between("arithmetic", left, right, _RECKON, RECKONED)
+                self._between("arithmetic", left, right, _ARITHMETIC_OPERATOR, SWAPPED_ARITHMETIC)
 
     def _inside(self, node: ast.AST) -> None:
         if isinstance(node, ast.Compare) and _is_main(node):
@@ -278,7 +278,7 @@ class _Finder:
         for keyword in node.keywords:
             if keyword.arg is None:
                 self._expression(keyword.value)
-            elif keyword.arg not in _ASIDE:
+            elif keyword.arg not in _MINOR_ARGUMENTS:
                 self._drop(keyword, places)
                 self._keyword(keyword.arg, keyword.value)
 
