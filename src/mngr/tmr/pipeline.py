@@ -69,19 +69,32 @@ class PipelineResult:
     integration_error: MngrError | None = None
 
 
+@dataclass(frozen=True)
+class _OpenRun:
+    """A run that this process executes: nobody else writes its journal."""
+
+    fleet: Fleet
+    run: RunDir
+    plan: RunPlan
+    limits: RunLimits
+    observer: RunObserver
+    journal: Journal
+    clean_rooms: CleanRoomPool  # for the baseline and the receipts
+
+    def on_row(self, row: JournalRow) -> None:
+        """Tell the observer and the report about a new row of the journal."""
+        self.observer.on_row(row)
+        if self.observer.report is not None:
+            self.observer.report.request_update()
+
+
 def run_pipeline(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserver) -> PipelineResult:
     """Take a run from its plan, or from where it stopped, to the integrated branch and the report."""
-    plan = load_plan(run)
     try:
         state = run_tasks(fleet, run, limits, observer)
         unanswered = restore_unanswered(fleet.context.local_host, run)
-        if not state.is_finished or not plan.integrate:
-            return PipelineResult(state, unanswered)
-        try:
-            integration = integrate(fleet, run, IntegrateRequest(agent=plan.integrator), observer.on_message)
-        except MngrError as error:
-            return PipelineResult(state, unanswered, integration_error=error)
-        return PipelineResult(state, unanswered, integration)
+        integration, error = _integrate(fleet, run, state, observer)
+        return PipelineResult(state, unanswered, integration, error)
     finally:
         if observer.report is not None:
             observer.report.close()
@@ -92,57 +105,87 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
 
     Raise MngrError when the tests cannot be run, or when another process executes the run.
     """
-    plan = load_plan(run)
-    local = fleet.context.local_host
-
-    def on_row(row: JournalRow) -> None:
-        observer.on_row(row)
-        if observer.report is not None:
-            observer.report.request_update()
-
     try:
-        with contextlib.ExitStack() as stack:
-            journal = stack.enter_context(Journal(run.journal))
-            # Prepare: run the tests without changes and group their failures.
-            clean_rooms = stack.enter_context(_open_clean_rooms(fleet, run, plan, journal))
-            prepared = prepare_run(local, run, plan, clean_rooms, journal, on_row)
-            if clean_rooms.creates_hosts:
-                clean_rooms.release_idle()  # so that agents can have the place of the hosts
-            _save_root_causes(run, prepared)
-            recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, _join_cited_blocks(fleet, run, plan, prepared))
-            if observer.confirm is not None and not replay_rows(journal.rows).tasks:
-                prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
-                history = RunHistory(local.home, run.root)
-                tasks = recipe.list_first_tasks()
-                slots, cores = limits.max_agents, clean_rooms.max_rooms
-                estimate = estimate_run(plan, prepared, tasks, history, prompts, slots, cores)
-                on_row(journal.write(RecipeRow(type="estimate", fields=encode(estimate))))
-                if not observer.confirm(estimate):
-                    return replay_rows(journal.rows)
-            # Work: the scheduler runs one agent per task. Verify: the recipe checks each claim when its agent ends.
-            options, run_state = build_agent_options(plan), JournaledState(journal, on_row)
-            scheduler = Scheduler(fleet, run, run_state, recipe, options, limits, checks=clean_rooms.max_rooms)
-            try:
-                return scheduler.run()
-            finally:
-                state = replay_rows(journal.rows)
-                save_history(local, run, plan, state, prepared)
-                record_flaky_tests(local, run, plan, state, list(recipe.receipt_runs.values()))
+        with _open_run(fleet, run, limits, observer) as open_run:
+            prepared = _prepare(open_run)
+            recipe = _make_recipe(open_run, prepared)
+            if _confirm_estimate(open_run, prepared, recipe):
+                _work_and_verify(open_run, prepared, recipe)
+            return replay_rows(open_run.journal.rows)
     finally:
         observer.on_tasks_end()
 
 
 @contextlib.contextmanager
-def _open_clean_rooms(fleet: Fleet, run: RunDir, plan: RunPlan, journal: Journal) -> Iterator[CleanRoomPool]:
-    """Yield the clean rooms for baseline and receipts. At the end, close them and journal the cost of their hosts."""
-    clean_rooms = open_clean_rooms(fleet, run, plan, "clean-room")
-    clean_rooms.remove_leftovers("clean-room", "verification")  # a running integration keeps its clean rooms
+def _open_run(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserver) -> Iterator[_OpenRun]:
+    """Yield the run with its journal and its clean rooms. At the end, journal the cost of the clean rooms' hosts."""
+    plan = load_plan(run)
+    with Journal(run.journal) as journal:
+        clean_rooms = open_clean_rooms(fleet, run, plan, "clean-room")
+        clean_rooms.remove_leftovers("clean-room", "verification")  # a running integration keeps its clean rooms
+        try:
+            yield _OpenRun(fleet, run, plan, limits, observer, journal, clean_rooms)
+        finally:
+            clean_rooms.close()
+            for row in clean_rooms.hosts.list_new_rows():
+                journal.write(row)
+
+
+def _prepare(open_run: _OpenRun) -> PreparedTests:
+    """Run the tests without changes, and group their failures by root cause."""
+    local, run, plan = open_run.fleet.context.local_host, open_run.run, open_run.plan
+    prepared = prepare_run(local, run, plan, open_run.clean_rooms, open_run.journal, open_run.on_row)
+    if open_run.clean_rooms.creates_hosts:
+        open_run.clean_rooms.release_idle()  # so that agents can have the place of the hosts
+    _save_root_causes(run, prepared)
+    return prepared
+
+
+def _make_recipe(open_run: _OpenRun, prepared: PreparedTests) -> TmrRecipe:
+    """Return the recipe that plans the tasks, writes their prompts and checks the claims."""
+    local, run, plan = open_run.fleet.context.local_host, open_run.run, open_run.plan
+    cited = list_cited_blocks(local, run.repo, plan.base, prepared.tests)
+    blocks = {test: "\n\n".join(texts) for test, texts in cited.items()}
+    return TmrRecipe(local, run, plan, prepared, open_run.clean_rooms, blocks)
+
+
+def _confirm_estimate(open_run: _OpenRun, prepared: PreparedTests, recipe: TmrRecipe) -> bool:
+    """Journal an estimate, and return False if the observer declines it. A run with tasks was confirmed before."""
+    confirm, journal, run = open_run.observer.confirm, open_run.journal, open_run.run
+    if confirm is None or replay_rows(journal.rows).tasks:
+        return True
+    prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
+    history, tasks = RunHistory(open_run.fleet.context.home, run.root), recipe.list_first_tasks()
+    slots, cores = open_run.limits.max_agents, open_run.clean_rooms.max_rooms
+    estimate = estimate_run(open_run.plan, prepared, tasks, history, prompts, slots, cores)
+    open_run.on_row(journal.write(RecipeRow(type="estimate", fields=encode(estimate))))
+    return confirm(estimate)
+
+
+def _work_and_verify(open_run: _OpenRun, prepared: PreparedTests, recipe: TmrRecipe) -> None:
+    """Run one agent per task. When an agent ends, the scheduler lets the recipe check the agent's claim."""
+    fleet, run, plan, journal = open_run.fleet, open_run.run, open_run.plan, open_run.journal
+    options, run_state = build_agent_options(plan), JournaledState(journal, open_run.on_row)
+    checks = open_run.clean_rooms.max_rooms
     try:
-        yield clean_rooms
+        Scheduler(fleet, run, run_state, recipe, options, open_run.limits, checks=checks).run()
     finally:
-        clean_rooms.close()
-        for row in clean_rooms.hosts.list_new_rows():
-            journal.write(row)
+        local, state = fleet.context.local_host, replay_rows(journal.rows)
+        save_history(local, run, plan, state, prepared)
+        record_flaky_tests(local, run, plan, state, list(recipe.receipt_runs.values()))
+
+
+def _integrate(
+    fleet: Fleet, run: RunDir, state: RunState, observer: RunObserver
+) -> tuple[Integration | None, MngrError | None]:
+    """Integrate a finished run if its plan says so. Return the integration, or the error that prevented it."""
+    plan = load_plan(run)
+    if not state.is_finished or not plan.integrate:
+        return None, None
+    try:
+        return integrate(fleet, run, IntegrateRequest(agent=plan.integrator), observer.on_message), None
+    except MngrError as error:
+        return None, error
 
 
 def _save_root_causes(run: RunDir, prepared: PreparedTests) -> None:
@@ -151,9 +194,3 @@ def _save_root_causes(run: RunDir, prepared: PreparedTests) -> None:
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump({"v": 1, "root_causes": encode(prepared.root_causes)}, file, indent=1)
     os.replace(path + ".new", path)
-
-
-def _join_cited_blocks(fleet: Fleet, run: RunDir, plan: RunPlan, prepared: PreparedTests) -> dict[str, str]:
-    """Return the tutorial blocks that each test cites, as one text by test."""
-    cited = list_cited_blocks(fleet.context.local_host, run.repo, plan.base, prepared.tests)
-    return {test: "\n\n".join(texts) for test, texts in cited.items()}
