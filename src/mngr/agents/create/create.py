@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 
 from mngr.agents.create import planning
+from mngr.agents.create.batched_steps import (
+    MAX_PARALLEL_AGENTS,
+    get_message_timeout,
+    open_step_host,
+    queue_first_message,
+)
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
 from mngr.agents.launch import environment
-from mngr.agents.launch.launch import install_on_host, start_session, write_command
+from mngr.agents.launch.launch import install_on_host, start_session, write_new_agent_files
 from mngr.agents.lifecycle import choose_and_start_hosts, limit
 from mngr.agents.lifecycle.start import start_targets
 from mngr.agents.sync import source_cache
@@ -20,7 +26,6 @@ from mngr.base.errors import MngrError, Unreachable, UsageError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, Struct
 from mngr.host import git, record_store
-from mngr.host.batched_host import FillNewDir, batch_commands
 from mngr.kinds.delivery_plan import check_text
 
 TYPE_CHECKING = False
@@ -30,14 +35,12 @@ if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.agents.create.planning import CreatePlan, WorkPlan
     from mngr.agents.create.spec import AgentSpec
-    from mngr.agents.interact.message import QueuedMessage
     from mngr.base.model import AgentView, Outcome
     from mngr.base.names_and_addresses import Address
     from mngr.host.protocol import Host
 
 
 _MAX_PARALLEL_HOSTS = 32
-_MAX_PARALLEL_AGENTS = 4  # on each host
 
 
 class CreatedAgent(Struct):
@@ -149,17 +152,15 @@ def _create_on_host(
     )
     created: list[CreatedAgent | Exception] = []
     try:
-        plan = planning.make_plan(ctx, host, spec, work).replace(is_host_new=is_new)
+        plan = planning.make_plan(ctx, host, spec, work).replace(is_host_new=is_new, agent_count=len(new_names))
         ctx.home.create()
         source = source_cache.copy_source_to_host(
             ctx, plan.source, host, plan.transfer, plan.start.base, needs_index=plan.copies_dirty_files
         )
         plan = plan.replace(source=source)
-        if len(new_names) > _MAX_PARALLEL_AGENTS:  # A message would make new agents wait until earlier ones are ready.
-            plan = plan.replace(spec=plan.spec.replace(message=None))
         has_generated_name = address.name is None and spec.count == 1
         create_one = _create_with_free_name if has_generated_name else _create_agent
-        created = map_parallel(lambda name: create_one(ctx, plan, name), new_names, at_once=_MAX_PARALLEL_AGENTS)
+        created = map_parallel(lambda name: create_one(ctx, plan, name), new_names, at_once=MAX_PARALLEL_AGENTS)
     finally:
         if is_new and not any(isinstance(result, CreatedAgent) for result in created):
             choose_and_start_hosts.destroy_unused_host(ctx, host)
@@ -178,16 +179,12 @@ def _send_first_messages(
     from mngr.agents.interact.message import Message, send_message
 
     agent_names = [result.agent.name for result in waiting.values()]
-    outcomes = send_message(ctx, agent_names, Message(text=text), timeout=_get_message_timeout(len(agent_names)))
+    timeout = get_message_timeout(len(agent_names))
+    outcomes = send_message(ctx, agent_names, Message(text=text), timeout=timeout)
     messaged = {
         name: result.replace(message=outcome) for (name, result), outcome in zip(waiting.items(), outcomes, strict=True)
     }
     return {**results, **messaged}
-
-
-def _get_message_timeout(count: int) -> float:
-    """Return the seconds in which a first message must arrive. Several programs that start together take longer."""
-    return 30.0 + 3.0 * (count - 1)
 
 
 def _list_existing_ids(ctx: Context, agent_names: list[str]) -> dict[str, str]:
@@ -242,14 +239,12 @@ def _create_agent(ctx: Context, plan: CreatePlan, name: str) -> CreatedAgent:
     """Run all steps for one agent. On a failure, remove everything that the steps created."""
     record = _make_record(ctx, plan, name)
     announce = ctx.hooks.make_step_announcer("create", record)
-    # A plugin must see each step done, and a project on another host must not arrive too late.
-    can_batch = plan.source.host.is_local and not ctx.hooks.plugins
-    step_host = batch_commands(plan.host) if can_batch else plan.host
+    step_host = open_step_host(ctx, plan)
     try:
         for step, run_step in _STEPS:
             announce(step)
             record = run_step(ctx, step_host, plan, record) or record
-        message = _queue_first_message(ctx, step_host, plan, record)
+        message = queue_first_message(ctx, step_host, plan, record)
         observed = listing.observe_started(step_host, record).replace(host=plan.host)
     except KeyboardInterrupt:
         if _is_created(plan.host, record):  # Only the message was not delivered yet.
@@ -264,16 +259,6 @@ def _create_agent(ctx: Context, plan: CreatePlan, name: str) -> CreatedAgent:
     listing.remember_agent(ctx, plan.host, record)
     ctx.hooks.notify("mngr_created", agent=record)
     return CreatedAgent(agent=listing.make_view(observed), message=message.outcome if message else None)
-
-
-def _queue_first_message(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> QueuedMessage | None:
-    """Queue the message for delivery with the next command, if the host collects commands."""
-    spec = plan.spec
-    if spec.message is None:
-        return None
-    from mngr.agents.interact.message import queue_message
-
-    return queue_message(ctx, host, record, spec.message, _get_message_timeout(spec.count))
 
 
 def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
@@ -367,12 +352,8 @@ def _prepare(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) ->
         plan.variables,
         environment.build_agent_variables(ctx, host, record),
     )
-    directory = host.home.agent_dir(record.id)
     install_on_host(ctx, host)
-    with FillNewDir(host, directory):
-        host.write(os.path.join(directory, "env"), text)
-        ctx.get_agent_kind(record).prepare(host, record)
-        write_command(ctx, host, record, resume=False)
+    write_new_agent_files(ctx, host, record, text)
 
 
 def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:

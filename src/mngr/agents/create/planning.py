@@ -54,6 +54,7 @@ class CreatePlan(WorkPlan):
     variables: dict[str, str]  # the user's
     options: dict[str, object]  # the agent kind's own options
     is_host_new: bool = False  # True when this call created the host
+    agent_count: int = 1  # agents that this call creates on the host
 
     @property
     def copies_dirty_files(self) -> bool:

@@ -9,7 +9,7 @@ from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError
 from mngr.base.shell import ProgramMissing, quote
 from mngr.host import scripts, tmux_server
-from mngr.host.batched_host import run_deferred, unwrap_host
+from mngr.host.batched_host import FillNewDir, run_deferred, unwrap_host
 from mngr.kinds.protocol import InstallableKind
 
 TYPE_CHECKING = False
@@ -75,6 +75,15 @@ def install_local_programs(host: Host) -> str:
         os.symlink(version, temporary)
         os.replace(temporary, current)
     return lib_dir
+
+
+def write_new_agent_files(ctx: Context, host: Host, record: AgentRecord, environment: bytes) -> None:
+    """Write the environment, the kind's files and the command of an agent that has not run yet."""
+    directory = host.home.agent_dir(record.id)
+    with FillNewDir(host, directory):
+        host.write(os.path.join(directory, "env"), environment)
+        ctx.get_agent_kind(record).prepare(host, record)
+        write_command(ctx, host, record, resume=False)
 
 
 def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool) -> None:
