@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents import saved_directory
+from mngr.agents import host_removal, saved_directory
 from mngr.agents.archive.destroy import (
     SAVED_MARKER,
     mark_destroying,
@@ -15,7 +15,6 @@ from mngr.agents.archive.destroy import (
 from mngr.agents.archive.snapshot import start_restored
 from mngr.agents.archive.undestroy import get_target_host
 from mngr.agents.context import Context
-from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
@@ -167,7 +166,7 @@ def _remove_from_source(ctx: Context, host: Host, record: AgentRecord, target: H
             move_agent_files(host, directory, os.path.join(trash_dir, saved_directory.AGENT_DIR))
         else:
             remove_from_host(host, record)
-            removal.destroy_empty_hosts(ctx, [host])
+            host_removal.destroy_empty_hosts(ctx, [host])
     except MngrError as error:
         ctx.note(
             f"mngr could not remove the old copy of {record.name} on {host.name}: {error.message}; remove it later: mngr gc"

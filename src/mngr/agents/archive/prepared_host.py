@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from mngr.agents import host_removal
 from mngr.agents.archive.clean_rooms import CLEAN_ROOM_LABEL, discard_clean_rooms
 from mngr.agents.archive.snapshot import create_snapshot
 from mngr.agents.context import Context
 from mngr.agents.create.create import create_agents
 from mngr.agents.create.spec import AgentSpec
-from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
 from mngr.agents.workdir.discard_agent import discard_agent
 from mngr.base.errors import MngrError
@@ -39,6 +39,6 @@ def snapshot_prepared_host(ctx: Context, spec: AgentSpec, snapshot: str) -> str:
         return create_snapshot(ctx, f"@{host.name}.{host.provider}", snapshot).name
     finally:
         try:
-            removal.destroy_host(ctx, host.provider, host.name)
+            host_removal.destroy_host(ctx, host.provider, host.name)
         except MngrError as error:
             ctx.note(f"mngr created the temporary host {host.name} and could not destroy it: {error.message}")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.agents import saved_directory
+from mngr.agents import host_removal, saved_directory
 from mngr.agents.archive import host_snapshots
 from mngr.agents.archive.undestroy import get_former_host, release_unused_name
 from mngr.agents.context import Context
 from mngr.agents.create.create import CreatedAgent
-from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome
@@ -197,7 +196,7 @@ def start_restored(ctx: Context, restored: RestoredAgent, *, start: bool) -> Age
         except BaseException:
             try:
                 discard_agent(ctx, host, record)
-                removal.destroy_empty_hosts(ctx, [host])
+                host_removal.destroy_empty_hosts(ctx, [host])
             except Unreachable:
                 ctx.note(f"parts of {record.name} may still be on {host.name}; when that host answers again: mngr gc")
             raise

@@ -10,7 +10,7 @@ from typing import Any
 from mngr.agents.archive.prepared_host import snapshot_prepared_host
 from mngr.agents.context import Context
 from mngr.agents.create.spec import AgentSpec
-from mngr.agents.hosts.removal import remove_incomplete_hosts
+from mngr.agents.host_removal import remove_incomplete_hosts
 from mngr.agents.inspect.trash import TrashedAgent
 from mngr.api import Fleet
 from mngr.base import time_format

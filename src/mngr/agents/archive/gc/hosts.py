@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from mngr.agents import host_removal
 from mngr.agents.archive.gc.cleanup_items import MAX_CACHE_SECONDS, MIN_AGE_SECONDS, CleanupTask, HostSurvey
 from mngr.agents.context import Context
-from mngr.agents.hosts import removal
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.inspect.trash import list_trash
@@ -114,4 +114,4 @@ def _make_forget_action(ctx: Context, error: HostGone) -> Callable[[], None]:
 
 def _make_removal_action(ctx: Context, host: Host) -> Callable[[], None]:
     """Return a function that destroys the host if it has no agents."""
-    return lambda: removal.destroy_empty_hosts(ctx, [host])
+    return lambda: host_removal.destroy_empty_hosts(ctx, [host])

@@ -1,4 +1,4 @@
-"""Removes hosts that mngr created, and leftovers of incomplete ones."""
+"""Removes hosts that mngr created, and leftovers of incomplete ones. Choosing, starting and stopping hosts is in lifecycle."""
 
 from __future__ import annotations
 
