@@ -11,7 +11,7 @@ from mngr.testkit.contract.mngr_program import IS_FULL_SCALE
 PODMAN = {"test_created_agent_runs_on_its_host_and_is_listed"}  # Podman uses the docker provider with another program.
 DOCKER = PODMAN | {
     "test_stopped_host_keeps_everything_and_starts_again",
-    "test_attach_resize_type_and_detach",
+    "test_connect_resizes_the_terminal_and_passes_keys_on",
     "test_exec_returns_the_exit_code_of_the_command",
     "test_destroyed_host_keeps_the_work_of_its_agents",
     "test_message_arrives_unchanged_and_confirmed",
@@ -33,7 +33,7 @@ LOST = {
 LIGHT = PODMAN | {
     "test_message_arrives_unchanged_and_confirmed",
     "test_an_interrupt_or_a_closed_pipe_ends_the_command",
-    "test_attach_resize_type_and_detach",
+    "test_connect_resizes_the_terminal_and_passes_keys_on",
     "test_pull_creates_the_agents_branch",
     "test_undestroy_restores_all_work",
 }

@@ -47,7 +47,7 @@ def test_timestamps_in_whole_seconds_do_not_change_the_order(mngr: MngrProgram) 
     assert [r["type"] for r in mngr.run_json("events", "foo")["events"]][-1] == "late"
 
 
-def test_events_filtered_by_type_and_time(mngr: MngrProgram) -> None:
+def test_events_shows_only_the_chosen_types_and_times(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")
     assert list_types(mngr, "foo", "--type", "message", "--type", "created") == ["created", "message"]

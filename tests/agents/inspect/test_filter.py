@@ -42,7 +42,7 @@ def matches(text: str) -> bool:
         "pid == 90 and dirty == true and state == RUNNING", "pid == 1 or pid == 2 or pid == 90",
     ],
 )  # fmt: skip
-def test_filters_that_match(text: str) -> None:
+def test_a_filter_matches_and_its_negation_does_not(text: str) -> None:
     assert matches(text)
     assert not matches(f"not ({text})")
 

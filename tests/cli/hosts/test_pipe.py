@@ -158,7 +158,7 @@ def test_a_session_runs_in_the_agents_work_dir_and_environment(wired: Wired) -> 
         assert wired.ssh("foo.mngr", f"exit {code}", code=code) == ""
 
 
-def test_a_session_in_a_terminal(wired: Wired) -> None:
+def test_ssh_opens_a_terminal_that_follows_the_size_of_the_users(wired: Wired) -> None:
     argv = ["ssh", *wired.flags, "-t", "foo.mngr"]
     with PtyTerminal(argv, wired.mngr.repo, wired.mngr.env, rows=33, columns=111) as terminal:
         terminal.type("stty size; pwd; test -t 0 && echo a$((1))b $TERM\r")
@@ -256,7 +256,7 @@ def test_ports_and_sockets_are_forwarded(wired: Wired, tmp_path: Path) -> None:
         assert process.returncode == 0
 
 
-def test_a_session_on_a_host_without_an_agent(wired: Wired) -> None:
+def test_ssh_reaches_a_host_without_an_agent(wired: Wired) -> None:
     argv = ["ssh", *wired.flags, "-o", f"ProxyCommand={BIN_DIR}/mngr pipe @{wired.host}"]
     argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
     argv += ["-o", "ControlPath=none", "-l", wired.user, "any.mngr"]

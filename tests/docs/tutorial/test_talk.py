@@ -154,7 +154,7 @@ def test_create_sends_the_first_message(e2e: E2eSession) -> None:
     """)
 
 
-def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
+def test_transcript_shows_the_conversation_and_usage_its_cost(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # show the agent's conversation
     mngr transcript poet

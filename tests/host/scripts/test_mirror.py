@@ -52,7 +52,7 @@ def test_a_mirror_has_all_branches_and_tags_and_shares_no_file(plain: Land, tmp_
     assert run_mirror(plain, cached_repo, tmp_path / "more", run_git(repo, "rev-parse", "b1"), "b2", "1") == 9
 
 
-def test_a_mirror_of_an_existing_branch_and_of_a_commit_on_no_branch(plain: Land, tmp_path: Path) -> None:
+def test_a_mirror_starts_at_an_existing_branch_or_at_a_commit_on_no_branch(plain: Land, tmp_path: Path) -> None:
     repo = make_source_repo(tmp_path)
     cached_repo, work = make_cached_repo(tmp_path, repo), tmp_path / "work"
     assert run_mirror(plain, cached_repo, work, run_git(repo, "rev-parse", "b1"), "b1", "0") == 0

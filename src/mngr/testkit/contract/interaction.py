@@ -104,7 +104,7 @@ class MessageContract(ContractChecks):
         last = client.run_json("capture", "foo")
         assert (last["is_live"], last["text"]) == (False, screen)
 
-    def test_attach_resize_type_and_detach(self, client: Client) -> None:
+    def test_connect_resizes_the_terminal_and_passes_keys_on(self, client: Client) -> None:
         client.create("foo", "--", "sh", "-c", PRINT_SIZE_SCRIPT)
         wait_for(lambda: "hello" in client("capture", "foo").out)
         argv = [str(BIN_DIR / "mngr"), "connect", "foo"]

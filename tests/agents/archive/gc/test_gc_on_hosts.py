@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MngrProgram, run_git
-from tests.host.scripts.test_saving import age
+from tests.host.scripts.test_save_and_restore import age
 from tests.support.hosts.sshd import Farm
 
 pytestmark = pytest.mark.hosts

@@ -58,11 +58,11 @@ def after(text: str, kind: str, *lines: int) -> list[str]:
         ("default", "add('--n', action='store_true')", ["add('--n', action=\"store_false\")"]),
     ],
 )
-def test_faults_of_an_expression(kind: str, text: str, expected: list[str]) -> None:
+def test_a_fault_replaces_a_part_of_an_expression(kind: str, text: str, expected: list[str]) -> None:
     assert after(text, kind) == expected
 
 
-def test_faults_of_statements() -> None:
+def test_a_fault_replaces_a_whole_statement() -> None:
     text = """
         def f(a, b=1):
             for x in a:

@@ -15,13 +15,13 @@ from mngr.base.paths import Home
 from tests.host.scripts.conftest import Land
 
 
-def run_hello(land: Land, *words: object, user: str | None = None) -> dict[str, str]:
+def read_host_facts(land: Land, *words: object, user: str | None = None) -> dict[str, str]:
     lines = land.run("host_facts.sh", *words, home=user).splitlines()
     return {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
 
-def test_hello_reports_the_facts_of_a_host(any_land: Land) -> None:
-    facts = run_hello(any_land)
+def test_one_round_trip_reports_the_facts_of_a_host(any_land: Land) -> None:
+    facts = read_host_facts(any_land)
     assert facts["home"] == os.path.realpath(any_land.bin.parent / ".mngr")
     assert (facts["uid"], facts["login"]) == (str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name)
     assert facts["boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -73,36 +73,36 @@ def test_the_home_is_reported_by_its_real_path_even_if_it_is_missing(
     other.mkdir()
     link.symlink_to(other)
     words = {"user": str(user), "other": str(other), "link": str(link)}
-    assert run_hello(plain, given.format(**words), user=str(user))["home"] == meant.format(**words)
+    assert read_host_facts(plain, given.format(**words), user=str(user))["home"] == meant.format(**words)
     assert sorted(os.listdir(tmp_path)) == ["bin", "link", "other", "user"] and not list(user.iterdir())
 
 
 def test_the_home_is_found_without_the_variable_home(plain: Land) -> None:
-    assert run_hello(plain, user="")["home"] == os.path.realpath(f"{pwd.getpwuid(os.getuid()).pw_dir}/.mngr")
+    assert read_host_facts(plain, user="")["home"] == os.path.realpath(f"{pwd.getpwuid(os.getuid()).pw_dir}/.mngr")
 
 
-def test_a_home_made_by_hello_is_valid_for_python(plain: Land, tmp_path: Path) -> None:
+def test_python_accepts_a_home_that_the_script_made(plain: Land, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     home = tmp_path / "h" / "home"
     for _ in range(2):
-        assert run_hello(plain, tmp_path / "link" / "h" / "home", "make")["home"] == str(home)
+        assert read_host_facts(plain, tmp_path / "link" / "h" / "home", "make")["home"] == str(home)
         assert sorted(os.listdir(home)) == ["agents", "cache", "lib", "names", "version", "work"]
         assert {path.stat().st_mode & 0o777 for path in (home, *home.iterdir()) if path.is_dir()} == {0o700}
         assert Home(str(home)).exists()
         (home / "agents" / "a-000000000001").mkdir(exist_ok=True)
-    assert run_hello(plain, home)["agents"] == "1"
+    assert read_host_facts(plain, home)["agents"] == "1"
     (home / "agents" / "a-000000000001" / "exit").touch()
-    assert run_hello(plain, home)["agents"] == "0"
+    assert read_host_facts(plain, home)["agents"] == "0"
 
 
-def test_a_home_made_by_python_is_valid_for_hello(plain: Land, tmp_path: Path) -> None:
+def test_the_script_accepts_a_home_that_python_made(plain: Land, tmp_path: Path) -> None:
     home = Home(str(tmp_path / "home"))
     home.create()
-    facts = run_hello(plain, home.root, "make")
+    facts = read_host_facts(plain, home.root, "make")
     assert not {"stranger", "newer", "unwritable"} & set(facts)
 
 
-def test_hello_and_python_agree_on_foreign_files_in_a_home(plain: Land, tmp_path: Path) -> None:
+def test_the_script_and_python_agree_on_foreign_files_in_a_home(plain: Land, tmp_path: Path) -> None:
     root = tmp_path / "home"
     root.mkdir()
     own = {os.path.basename(path) for path in vars(Home(str(root))).values() if path.startswith(f"{root}/")}
@@ -116,7 +116,7 @@ def test_hello_and_python_agree_on_foreign_files_in_a_home(plain: Land, tmp_path
             expected = None
         except MngrError:
             expected = name
-        assert run_hello(plain, root, "make").get("stranger") == expected, name
+        assert read_host_facts(plain, root, "make").get("stranger") == expected, name
         if expected:
             assert os.listdir(root) == [name]
         for path in sorted(root.rglob("*"), reverse=True):
@@ -139,7 +139,7 @@ def test_the_version_file_decides_whether_a_home_can_be_used(
     plain: Land, tmp_path: Path, mark: str, said: dict[str, str]
 ) -> None:
     (tmp_path / "version").write_text(mark)
-    facts = run_hello(plain, tmp_path, "make")
+    facts = read_host_facts(plain, tmp_path, "make")
     assert {key: facts[key] for key in ("stranger", "newer", "unwritable") if key in facts} == said
     assert facts["home"] == str(tmp_path) and (tmp_path / "version").read_text() == mark
     assert (tmp_path / "agents").exists() == (not said)
@@ -148,7 +148,7 @@ def test_the_version_file_decides_whether_a_home_can_be_used(
 def test_an_unwritable_home_is_reported_with_the_reason(plain: Land, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for home in (tmp_path / "file", tmp_path / "file" / "home"):
-        facts = run_hello(plain, home, "make")
+        facts = read_host_facts(plain, home, "make")
         assert facts["unwritable"] and "\n" not in facts["unwritable"]
     os.mkfifo(tmp_path / "version")
-    assert run_hello(plain, tmp_path, "make")["stranger"] == "version"
+    assert read_host_facts(plain, tmp_path, "make")["stranger"] == "version"

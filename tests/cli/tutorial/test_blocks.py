@@ -24,7 +24,7 @@ def test_blocks_lists_the_blocks_of_the_projects_tutorial(mngr: MngrProgram) -> 
     assert not mngr.home.exists()
 
 
-def test_blocks_as_json_and_with_a_template(mngr: MngrProgram) -> None:
+def test_blocks_prints_json_or_follows_a_template(mngr: MngrProgram) -> None:
     (mngr.repo / "tour.sh").write_text(SCRIPT)
     output = mngr.run_json("tutorial", "blocks", "tour.sh")
     assert output == {
