@@ -277,7 +277,7 @@ class Fleet:
 
     def undestroy(
         self, names: builtins.list[str], *, new_name: str | None = None, on: str | None = None, set_up: bool = False
-    ) -> builtins.list[Outcome]:  # fmt: skip
+    ) -> builtins.list[Outcome]:
         """Restore agents from the trash, stopped, on their host or `on` another. `set_up` runs the project's set-up."""
         from mngr.agents.archive.undestroy import undestroy
 

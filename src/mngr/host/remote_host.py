@@ -293,10 +293,12 @@ def run_until_failure(
     text = scripts.escape_non_ascii(program)
     try:
         batch = shell.run(
-            transport.build_argv(_ENVIRONMENT + _EVAL_INPUT.format(size=len(text))), stdin=text.encode(),
+            transport.build_argv(_ENVIRONMENT + _EVAL_INPUT.format(size=len(text))),
+            stdin=text.encode(),
             timeout=MAX_CALL_SECONDS,
-            display_argv=[f"@{name}", *steps[-1][0]], start=_find_start_function(transport),
-        )  # fmt: skip
+            display_argv=[f"@{name}", *steps[-1][0]],
+            start=_find_start_function(transport),
+        )
     except TimedOut:
         raise Unreachable(
             f"{name} did not answer within {MAX_CALL_SECONDS:g}s", "check the hosts: mngr list --hosts"

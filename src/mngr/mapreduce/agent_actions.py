@@ -239,9 +239,11 @@ class AgentActions:
         commit, commits = None, 0
         try:
             target = PullTarget(
-                repo=self._run.repo, ref=self._run.ref_name(task.task.slug), outputs_dir=os.path.join(folder, "outputs"),
+                repo=self._run.repo,
+                ref=self._run.ref_name(task.task.slug),
+                outputs_dir=os.path.join(folder, "outputs"),
                 branch=task.task.branch,
-            )  # fmt: skip
+            )
             pulled = self._fleet.pull(name, into=target)
             commit, commits = pulled.commit, pulled.commits
         except Unreachable:
@@ -269,9 +271,15 @@ class AgentActions:
             tokens_before_edit = count_tokens_before_edit(self._save_conversation(name, folder, dirty))
             self._fleet.stop([name])
         return CollectedWork(
-            commit=commit, commits=commits, judgement=judgement, usage=self._budget.find_usage(name), is_dirty=dirty,
-            is_final=is_final, error=error, tokens_before_edit=tokens_before_edit,
-        )  # fmt: skip
+            commit=commit,
+            commits=commits,
+            judgement=judgement,
+            usage=self._budget.find_usage(name),
+            is_dirty=dirty,
+            is_final=is_final,
+            error=error,
+            tokens_before_edit=tokens_before_edit,
+        )
 
     def _save_conversation(self, name: str, folder: str, dirty: bool) -> list[TranscriptEntry]:
         """Save the agent's transcript and its uncommitted changes in the folder. Return the transcript."""

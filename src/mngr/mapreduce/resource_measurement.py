@@ -54,10 +54,16 @@ class Budget:
         cost, tokens = self.sum_spent(state)
         cost += state.hosts.sum_costs()
         return RunLoad(
-            now=now, working=state.tasks.count_in_state(*ACTIVE_STATES), starting=state.tasks.count_in_state("launching"),
-            settled=state.tasks.success_count, spent=cost, spent_today=self._other_runs_cost, tokens=tokens, memory=measure_free_memory(),
+            now=now,
+            working=state.tasks.count_in_state(*ACTIVE_STATES),
+            starting=state.tasks.count_in_state("launching"),
+            settled=state.tasks.success_count,
+            spent=cost,
+            spent_today=self._other_runs_cost,
+            tokens=tokens,
+            memory=measure_free_memory(),
             disk=measure_free_disk(self._fleet.context.home.root),
-        )  # fmt: skip
+        )
 
     def begin_count_if_due(self, state: RunState) -> dict[str, str] | None:
         """Return the agents by task, and mark a count as running, when a limit needs a new count. Else return None."""

@@ -46,6 +46,14 @@ def open_clean_rooms(
 def build_agent_options(plan: RunPlan) -> AgentOptions:
     """Return the agents' options from the plan."""
     return AgentOptions(
-        agent=plan.agent, args=plan.agent_args, on=plan.on, agents_per_host=plan.agents_per_host, keep_hosts=plan.keep_hosts, transfer=plan.transfer, sandbox=plan.sandbox,
-        network=plan.network, yolo=plan.yolo, name_prefix="tmr",
-    )  # fmt: skip
+        agent=plan.agent,
+        args=plan.agent_args,
+        on=plan.on,
+        agents_per_host=plan.agents_per_host,
+        keep_hosts=plan.keep_hosts,
+        transfer=plan.transfer,
+        sandbox=plan.sandbox,
+        network=plan.network,
+        yolo=plan.yolo,
+        name_prefix="tmr",
+    )

@@ -64,8 +64,15 @@ def create_demo_run(fleet: Fleet, project_dir: str, paths: list[str]) -> RunDir:
     """
     run, base = create_run(fleet, project_dir, None)
     plan = RunPlan(
-        base=base, pytest=_build_pytest_command(), paths=paths, program="pantry", tutorial="tutorial.sh", baseline_runs=1, receipt_runs=2, root_cause_attempts=1
-    )  # fmt: skip
+        base=base,
+        pytest=_build_pytest_command(),
+        paths=paths,
+        program="pantry",
+        tutorial="tutorial.sh",
+        baseline_runs=1,
+        receipt_runs=2,
+        root_cause_attempts=1,
+    )
     if problem := check_isolation(fleet.context.local_host).problem:
         plan = plan.replace(isolation="off", no_sandbox_reason=problem)
     save_plan(run, plan)

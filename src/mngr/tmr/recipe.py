@@ -200,12 +200,21 @@ class TmrRecipe:
         if failing_run is not None:
             failure_text = failing_run.failures[0].text if failing_run.failures else failing_run.output
         description = prompts.TaskDescription(
-            task=task or test, test=test, command=choose_runner_of_plan(self._plan).command(test),
-            verdict=baseline.verdict, block=self._blocks.get(test, ""), evidence=failure_text,
-            root_cause=root_cause.title if root_cause else "", hint=hint, tutorial=self._plan.tutorial, runs=self._plan.baseline_runs,
-            affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test] if root_cause else (),
+            task=task or test,
+            test=test,
+            command=choose_runner_of_plan(self._plan).command(test),
+            verdict=baseline.verdict,
+            block=self._blocks.get(test, ""),
+            evidence=failure_text,
+            root_cause=root_cause.title if root_cause else "",
+            hint=hint,
+            tutorial=self._plan.tutorial,
+            runs=self._plan.baseline_runs,
+            affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test]
+            if root_cause
+            else (),
             rejections=list_relevant_rejections(self._rejections, test, failure_text),
-        )  # fmt: skip
+        )
         return prompts.build_prompt(self._template, description)
 
     def _get_test_id(self, task: TaskState) -> str:
@@ -251,10 +260,15 @@ class TmrRecipe:
             if root_cause is not None:
                 affected = [self._tests[name] for name in self._list_affected_tests(root_cause) if name != test]
             request = VerifyRequest(
-                test=baseline.test, commit=task.commit, base=task.base or self._plan.base, source=self._run.repo,
+                test=baseline.test,
+                commit=task.commit,
+                base=task.base or self._plan.base,
+                source=self._run.repo,
                 affected_tests=[other.test for other in affected],
-                claimed_changes=list_claimed_changes(task.claim), is_shared=bool(affected), base_run=baseline.failing_run if task.base == self._plan.base else None,
-            )  # fmt: skip
+                claimed_changes=list_claimed_changes(task.claim),
+                is_shared=bool(affected),
+                base_run=baseline.failing_run if task.base == self._plan.base else None,
+            )
             receipt_dir = self._run.task_path(task.task.slug, "receipt")
             receipt = verify(
                 self._judges,
@@ -277,9 +291,15 @@ class TmrRecipe:
         plan = self._plan
         seed = int(task.task.slug[-6:], 16) if task.task.data["kind"] == "test" else 0
         return VerifyOptions(
-            pytest=plan.pytest, args=plan.args, runs=plan.receipt_runs, timeout=plan.test_timeout, program=plan.program, level=plan.verify,
-            seed=seed, policy=extend_policy(DEFAULT_POLICY, plan.policy),
-        )  # fmt: skip
+            pytest=plan.pytest,
+            args=plan.args,
+            runs=plan.receipt_runs,
+            timeout=plan.test_timeout,
+            program=plan.program,
+            level=plan.verify,
+            seed=seed,
+            policy=extend_policy(DEFAULT_POLICY, plan.policy),
+        )
 
     def _make_baseline_receipt(self, baseline: BaselineResult, commit: str) -> Receipt:
         """Return the receipt of an unchanged test, which follows from its baseline."""

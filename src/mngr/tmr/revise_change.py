@@ -57,9 +57,11 @@ def request_redo(fleet: Fleet, run: RunDir, changes: Sequence[Change], message: 
             )
         redo_count = sum(row.slug == slug for row in journal.rows if _is_redo_row(row))
         text = _REDO_MESSAGE.format(
-            task=clean_line(task.task.title), message=message.strip(), branch=agent.branch,
+            task=clean_line(task.task.title),
+            message=message.strip(),
+            branch=agent.branch,
             number=1 + redo_count,
-        )  # fmt: skip
+        )
         claim_id = fingerprint_claim(task.claim)
         journal.write(
             AgainRow(slug=slug, existing_agent=agent.name, message=text, answered_claim=claim_id, usage_purpose="redo")

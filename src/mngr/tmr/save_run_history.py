@@ -33,12 +33,19 @@ def save_history(local: Host, run: RunDir, plan: RunPlan, state: RunState, prepa
         usage = task.usage or AgentUsage(cost_usd=None)
         entries.append(
             HistoryEntry(
-                test=task.task.title, outcome=str(task.outcome), verdict=find_verdict(task.check), run=run.name,
-                at=task.ended_at or time_format.format_timestamp(), fingerprint=fingerprinters[commit].fingerprint_test(baseline.test.path), commit=commit, seconds=baseline.seconds,
+                test=task.task.title,
+                outcome=str(task.outcome),
+                verdict=find_verdict(task.check),
+                run=run.name,
+                at=task.ended_at or time_format.format_timestamp(),
+                fingerprint=fingerprinters[commit].fingerprint_test(baseline.test.path),
+                commit=commit,
+                seconds=baseline.seconds,
                 tokens=usage.tokens,
-                cost=usage.cost_usd, reason=task.reason,
+                cost=usage.cost_usd,
+                reason=task.reason,
             )
-        )  # fmt: skip
+        )
     if entries:
         RunHistory(local.home, run.root).add(entries)
 

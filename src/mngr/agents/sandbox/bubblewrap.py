@@ -94,9 +94,13 @@ def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
     else:
         bwrap_args = visible_files.build_network_only_args(host, record)
     text = _ENTER_FUNCTION.format(
-        bwrap=quote(find_bwrap()), shared=join(writable_files), words=join([*ISOLATION_FLAGS, *bwrap_args]), filter=quote(os.path.join(directory, "seccomp")),
-        closed="--remount-ro / " if record.sandbox else "", **_build_network_parts(host, record, directory),
-    )  # fmt: skip
+        bwrap=quote(find_bwrap()),
+        shared=join(writable_files),
+        words=join([*ISOLATION_FLAGS, *bwrap_args]),
+        filter=quote(os.path.join(directory, "seccomp")),
+        closed="--remount-ro / " if record.sandbox else "",
+        **_build_network_parts(host, record, directory),
+    )
     host.write(os.path.join(directory, "seccomp"), seccomp.build_filter())
     host.write(os.path.join(directory, "sandbox"), text.encode("utf-8", "surrogateescape"))
     disable_fd_inheritance()

@@ -180,9 +180,14 @@ def _make_record(host: Host, saved: SavedState, saved_record: AgentRecord, reque
             f"choose a host of the provider {saved_record.provider}: @HOST.{saved_record.provider}",
         )
     record = saved_record.replace(
-        id=agent_id, name=request.name, phase="creating", owner=record_store.describe_this_process(), work_dir=work_dir,
-        host=host.name, provider=host.provider,
-    )  # fmt: skip
+        id=agent_id,
+        name=request.name,
+        phase="creating",
+        owner=record_store.describe_this_process(),
+        work_dir=work_dir,
+        host=host.name,
+        provider=host.provider,
+    )
     if request.agent_id is None:
         record = record.replace(created_at=time_format.format_timestamp())
     if saved.staged and saved_record.transfer == "worktree":  # The source repository is on the former host.

@@ -64,9 +64,15 @@ def pull_agent(ctx: Context, name: str, *, merge: bool = False, into: PullTarget
     count, outputs_dir = _pull_outputs(ctx, host, root, record)
     record_store.add_event(host, record.id, "pulled", commit=commit, commits=new_commits, outputs=count)
     return PullResult(
-        id=record.id, name=record.name, branch=record.branch, commit=commit, commits=new_commits, outputs=count,
-        outputs_dir=outputs_dir, merged=merged,
-    )  # fmt: skip
+        id=record.id,
+        name=record.name,
+        branch=record.branch,
+        commit=commit,
+        commits=new_commits,
+        outputs=count,
+        outputs_dir=outputs_dir,
+        merged=merged,
+    )
 
 
 def _pull_to_target(ctx: Context, host: Host, record: AgentRecord, target: PullTarget) -> PullResult:
@@ -84,9 +90,15 @@ def _pull_to_target(ctx: Context, host: Host, record: AgentRecord, target: PullT
     count = _receive_outputs(ctx, host, record, target.outputs_dir)
     record_store.add_event(host, record.id, "pulled", commit=commit, commits=new_commits, outputs=count)
     return PullResult(
-        id=record.id, name=record.name, branch=record.branch, commit=commit, commits=new_commits, outputs=count,
-        outputs_dir=target.outputs_dir, merged=False,
-    )  # fmt: skip
+        id=record.id,
+        name=record.name,
+        branch=record.branch,
+        commit=commit,
+        commits=new_commits,
+        outputs=count,
+        outputs_dir=target.outputs_dir,
+        merged=False,
+    )
 
 
 def _pull_commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple[str, int]:

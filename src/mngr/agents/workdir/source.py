@@ -138,9 +138,16 @@ def _get_bare_source(host: Host, path: str) -> ProjectSource:
     repo = git.Repo(root=path, common_dir=path, head=head, branch=None)
     project_dir = paths.find_project_root(os.path.dirname(path))
     return ProjectSource(
-        host=host, path=path, repo=repo, durable_path=path, project=os.path.basename(project_dir or path), transfers=("mirror",),
-        is_bare=True, project_dir=project_dir, git_command=git.SAFE_GIT,
-    )  # fmt: skip
+        host=host,
+        path=path,
+        repo=repo,
+        durable_path=path,
+        project=os.path.basename(project_dir or path),
+        transfers=("mirror",),
+        is_bare=True,
+        project_dir=project_dir,
+        git_command=git.SAFE_GIT,
+    )
 
 
 def find_source_repo(host: Host, source: str | None) -> Repo | None:

@@ -146,12 +146,19 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     assert integration is not None  # the plan of a demo has an integration
     status = build_status(run)
     return DemoResult(
-        dir=project_dir, run=run.name, before=list_facts(state, BaselineDone)[-1].counts, counts=status.counts,
+        dir=project_dir,
+        run=run.name,
+        before=list_facts(state, BaselineDone)[-1].counts,
+        counts=status.counts,
         tasks=_select_keys(encode(status.tasks), "task", "outcome", "verdict", "reason"),
-        branch=integration.branch, verdict=integration.verdict, summary=format_integration(integration),
-        commits=_select_keys(encode(integration.commits), "commit", "kind", "subject"), excluded=_select_keys(encode(integration.excluded), "change", "title", "why", "reason"),
-        pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local_host, run),
-    )  # fmt: skip
+        branch=integration.branch,
+        verdict=integration.verdict,
+        summary=format_integration(integration),
+        commits=_select_keys(encode(integration.commits), "commit", "kind", "subject"),
+        excluded=_select_keys(encode(integration.excluded), "change", "title", "why", "reason"),
+        pr=os.path.join(run.path, "PR.md"),
+        report=write_report(fleet.context.local_host, run),
+    )
 
 
 def _select_keys(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:

@@ -204,6 +204,15 @@ def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
     default_path = settings.get("tutorial.tests") or "tests"
     paths = [to_root_path(cli, root, path) for path in args["test"] or [os.path.join(root, default_path)]]
     return AuditOptions(
-        pytest=build_pytest_command(cli, args), paths=paths, args=args.rest or [], program=program, modes=modes, timeout=args["timeout"], jobs=args["jobs"],
-        changed_since=args["changed_since"], sample=args["sample"], seed=args["seed"], time_limit=args["within"],
-    )  # fmt: skip
+        pytest=build_pytest_command(cli, args),
+        paths=paths,
+        args=args.rest or [],
+        program=program,
+        modes=modes,
+        timeout=args["timeout"],
+        jobs=args["jobs"],
+        changed_since=args["changed_since"],
+        sample=args["sample"],
+        seed=args["seed"],
+        time_limit=args["within"],
+    )

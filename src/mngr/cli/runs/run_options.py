@@ -194,10 +194,18 @@ def parse_limits(args: Args) -> RunLimits:
             raise UsageError(f"{flag} must be at least 1", f"for example: {flag} 4")
     is_new_hosts = format_host_suffix(args.values.get("on")).startswith("@.")
     return RunLimits(
-        max_agents=args["max_agents"], max_starting=args["max_starting"] or (10 if is_new_hosts else 4), budget=parse_dollars(args, "budget"), budget_per_day=parse_dollars(args, "budget_per_day"),
-        max_tokens=args["max_tokens"], deadline=args["deadline"], timeout=args["timeout"], stall_timeout=args["stall"],
-        canary=args["canary"], alarm=args["alarm"], on_alarm=args["on_alarm"],
-    )  # fmt: skip
+        max_agents=args["max_agents"],
+        max_starting=args["max_starting"] or (10 if is_new_hosts else 4),
+        budget=parse_dollars(args, "budget"),
+        budget_per_day=parse_dollars(args, "budget_per_day"),
+        max_tokens=args["max_tokens"],
+        deadline=args["deadline"],
+        timeout=args["timeout"],
+        stall_timeout=args["stall"],
+        canary=args["canary"],
+        alarm=args["alarm"],
+        on_alarm=args["on_alarm"],
+    )
 
 
 def merge_limits(args: Args, saved: RunLimits) -> RunLimits:
@@ -252,10 +260,17 @@ def build_agent_request(cli: Cli, args: Args, prefix: str, kind: str) -> AgentOp
     if host_suffix:
         _check_hosts(cli.context, parse_address(cli.context, host_suffix), args)
     return AgentOptions(
-        agent=kind, args=args.rest or [], on=host_suffix,
-        transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
-        name_prefix=prefix, agents_per_host=args["agents_per_host"], keep_hosts=args["keep_hosts"],
-    )  # fmt: skip
+        agent=kind,
+        args=args.rest or [],
+        on=host_suffix,
+        transfer=args["transfer"] or "mirror",
+        sandbox=args["sandbox"],
+        network=args["network"],
+        yolo=args["yolo"],
+        name_prefix=prefix,
+        agents_per_host=args["agents_per_host"],
+        keep_hosts=args["keep_hosts"],
+    )
 
 
 def _check_hosts(ctx: Context, address: Address, args: Args) -> None:

@@ -94,9 +94,16 @@ def build_request(args: Args) -> WriterRequest:
     from mngr.tutorial.writing.worker import WriterRequest
 
     return WriterRequest(
-        agent=args["agent"], rounds=max(1, args["rounds"]), timeout=args["timeout"], sandbox=args["sandbox"],
-        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [], budget=parse_dollars(args, "budget"),
-    )  # fmt: skip
+        agent=args["agent"],
+        rounds=max(1, args["rounds"]),
+        timeout=args["timeout"],
+        sandbox=args["sandbox"],
+        network=args["network"],
+        yolo=args["yolo"],
+        on=args["on"],
+        args=args.rest or [],
+        budget=parse_dollars(args, "budget"),
+    )
 
 
 def run(cli: Cli, args: Args) -> int:

@@ -76,9 +76,15 @@ class HostPool:
     """Decides which host an agent gets and which hosts are released. Worker threads do the slow part."""
 
     def __init__(
-        self, fleet: Fleet, run: RunDir, state: JournaledState, options: AgentOptions, source: str, workers: WorkerThreads,
+        self,
+        fleet: Fleet,
+        run: RunDir,
+        state: JournaledState,
+        options: AgentOptions,
+        source: str,
+        workers: WorkerThreads,
         reachability: HostReachability,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fleet = fleet
         self._run = run
         self._state = state

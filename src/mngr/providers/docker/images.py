@@ -83,7 +83,7 @@ def _image_from_options(options: Mapping[str, object], base: str) -> Image:
     files = _list_context_files(os.path.dirname(path)) if uses_files else []
     return Image(
         name=_build_tag(text, args, files), dockerfile=text, path=path if uses_files else None, args=args, origin=path
-    )  # fmt: skip
+    )
 
 
 def ensure_image(engine: DockerCli, image: Image, note: Callable[[str], None]) -> None:

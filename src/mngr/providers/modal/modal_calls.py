@@ -215,10 +215,15 @@ class ModalBridgeEngine:
             try:
                 sandbox = await run_if_reachable(
                     self._sdk.Sandbox.create.aio(
-                        *argv, app=self._app, image=image, name=name, tags=tags,
-                        experimental_options={"enable_exit_snapshot": True}, **shape,
+                        *argv,
+                        app=self._app,
+                        image=image,
+                        name=name,
+                        tags=tags,
+                        experimental_options={"enable_exit_snapshot": True},
+                        **shape,
                     )
-                )  # fmt: skip
+                )
             except EngineError as error:
                 if error.kind != "exists":
                     raise

@@ -146,9 +146,15 @@ class ModalEngine(EngineDefaults[ModalMachine]):
             )
         tags = {**machine.tags, **_encode_tags(machine.words)}
         created = self._bridge.call(
-            "create", note=self._note, host=name, origin=origin, name=name[:63], tags=tags,
-            argv=["sh", "-c", _IDLE_SCRIPT, HALT_FILE], shape=machine.words,
-        )  # fmt: skip
+            "create",
+            note=self._note,
+            host=name,
+            origin=origin,
+            name=name[:63],
+            tags=tags,
+            argv=["sh", "-c", _IDLE_SCRIPT, HALT_FILE],
+            shape=machine.words,
+        )
         ends_at = time_format.format_timestamp(time.time() + get_int(machine.words, "timeout"))
         return machine.replace(sandbox=get_text(created, "sandbox"), alike=find_text(created, "alike"), ends_at=ends_at)
 

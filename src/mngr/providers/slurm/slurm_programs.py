@@ -160,9 +160,17 @@ def _parse_job(line: str) -> SlurmJob | None:
         None if (seconds := _parse_duration(time_left)) is None else time_format.format_timestamp(time.time() + seconds)
     )
     return SlurmJob(
-        id=id_, number=number, state=state, reason=reason, ends_at=ends_at, name=name, tag=tag,
-        home_key=words[1], host_dir=f"{words[3]}/{dir_name}", is_shared=words[0] == _COMMENT_PREFIX,
-    )  # fmt: skip
+        id=id_,
+        number=number,
+        state=state,
+        reason=reason,
+        ends_at=ends_at,
+        name=name,
+        tag=tag,
+        home_key=words[1],
+        host_dir=f"{words[3]}/{dir_name}",
+        is_shared=words[0] == _COMMENT_PREFIX,
+    )
 
 
 def _parse_duration(text: str) -> int | None:

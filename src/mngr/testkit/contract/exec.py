@@ -25,7 +25,7 @@ class ExecContract(ContractChecks):
         client.create("foo", "--env", "GIVEN=a b", *SLEEP_COMMAND)
         result = client(
             "exec", "foo", "--", "sh", "-c", 'pwd -P; echo "$GIVEN|$SECRET"; echo oops >&2', env={"SECRET": "x"}
-        )  # fmt: skip
+        )
         assert (result.out, result.err) == (f"{client.run_script('foo', 'pwd -P')}a b|\n", "oops\n")
         data = bytes(range(256)) * 400
         completed = client.run_bytes("exec", "foo", "--", "cat", data=data)

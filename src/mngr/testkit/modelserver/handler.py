@@ -87,9 +87,14 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             self._row = None
 
     def _open_row(
-        self, session: str, api: str, *, path: str | None = None, size: int | None = None,
+        self,
+        session: str,
+        api: str,
+        *,
+        path: str | None = None,
+        size: int | None = None,
         conversation: LoggedConversation | None = None,
-    ) -> LogRow:  # fmt: skip
+    ) -> LogRow:
         client = self.headers.get("User-Agent")
         row = self.server.log.add_row(session, api, client, path=path, size=size, conversation=conversation)
         self._row = row

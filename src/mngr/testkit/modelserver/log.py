@@ -103,9 +103,15 @@ class RequestLog:
         return self._count
 
     def add_row(
-        self, session: str, api: str, client: str | None, *, path: str | None = None, size: int | None = None,
+        self,
+        session: str,
+        api: str,
+        client: str | None,
+        *,
+        path: str | None = None,
+        size: int | None = None,
         conversation: LoggedConversation | None = None,
-    ) -> LogRow:  # fmt: skip
+    ) -> LogRow:
         """Add a row for a request that arrived, and return it."""
         at = round(time.time(), 3)
         with self._lock:

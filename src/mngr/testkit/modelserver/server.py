@@ -18,9 +18,14 @@ class ModelServer:
     """A scripted model that runs during a `with` block. `script` is JSON text, or the same as lists and dicts."""
 
     def __init__(
-        self, script: object = (), *, listen: str = "127.0.0.1", port: int = 0, log: str | None = None,
+        self,
+        script: object = (),
+        *,
+        listen: str = "127.0.0.1",
+        port: int = 0,
+        log: str | None = None,
         dump: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._playback = Playback(parse_script(list(script) if isinstance(script, tuple) else script))
         self._log = RequestLog(log, dump)
         try:

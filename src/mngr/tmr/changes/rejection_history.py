@@ -39,9 +39,14 @@ def make_rejection(change: Change, reason: str, run: str) -> Rejection:
     """Return the rejection of a change."""
     tests = sorted({*change.fixed_tests, *(maker.title for maker in change.made_by)})
     return Rejection(
-        change=change.key, title=untrusted_text.clean_line(change.title), paths=[untrusted_text.clean_line(path) for path in change.paths[:_MAX_PATHS]],
-        tests=tests, reason=untrusted_text.clean_line(reason, 1000), run=run, at=time_format.format_timestamp(),
-    )  # fmt: skip
+        change=change.key,
+        title=untrusted_text.clean_line(change.title),
+        paths=[untrusted_text.clean_line(path) for path in change.paths[:_MAX_PATHS]],
+        tests=tests,
+        reason=untrusted_text.clean_line(reason, 1000),
+        run=run,
+        at=time_format.format_timestamp(),
+    )
 
 
 class RejectionFile(HistoryFile[Rejection]):

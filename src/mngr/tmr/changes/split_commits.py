@@ -113,7 +113,7 @@ def _read_history(local: Host, repo: str, commits: Sequence[str], start: str) ->
         commit, _, parents = names.partition(" ")
         edit = UnitCommit(
             commit=commit, tree=tree, name=name, mail=mail, authored=authored, committed=committed, message=message
-        )  # fmt: skip
+        )
         history[commit] = parents.partition(" ")[0], edit
     return history
 

@@ -112,9 +112,12 @@ def replay_commits(local: Host, repo: str, head: str, commits: Iterable[str]) ->
         )
         name, mail, date, committer_name, committer_mail, committer_date, message = details.split("\0")
         spec = CommitSpec(
-            parent=head, rows=[make_tree_row(merged.tree)], author=f"{untrusted_text.clean_author(name, mail)} {untrusted_text.clean_date(date)}",
-            committer=f"{untrusted_text.clean_author(committer_name, committer_mail)} {untrusted_text.clean_date(committer_date)}", message=message,
-        )  # fmt: skip
+            parent=head,
+            rows=[make_tree_row(merged.tree)],
+            author=f"{untrusted_text.clean_author(name, mail)} {untrusted_text.clean_date(date)}",
+            committer=f"{untrusted_text.clean_author(committer_name, committer_mail)} {untrusted_text.clean_date(committer_date)}",
+            message=message,
+        )
         head = write_commits(local, repo, [spec])[0]
         replayed.append(head)
     return replayed

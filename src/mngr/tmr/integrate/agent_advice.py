@@ -36,7 +36,7 @@ class Advisor:
 
     def __init__(
         self, fleet: Fleet, run: RunDir, plan: RunPlan, kind: str, timeout: float, report: Callable[[str], None]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._fleet, self._run, self._plan, self._kind = fleet, run, plan, kind
         self._announce_row = make_row_announcer(report)
         self._limits = plan.limits.replace(timeout=timeout, deadline=timeout)

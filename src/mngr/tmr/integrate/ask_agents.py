@@ -40,9 +40,14 @@ class QuestionRecipe(Recipe, Protocol):
 
 
 def ask_agents(
-    fleet: Fleet, run: RunDir, plan: RunPlan, limits: RunLimits, questions: QuestionRecipe, kind: str | None,
+    fleet: Fleet,
+    run: RunDir,
+    plan: RunPlan,
+    limits: RunLimits,
+    questions: QuestionRecipe,
+    kind: str | None,
     on_row: RowListener,
-) -> RunState:  # fmt: skip
+) -> RunState:
     """Ask until every question is answered or given up. New agents are of the given kind.
 
     The time limits hold for one question. The budget is that of the whole run, minus what the run has spent.

@@ -161,9 +161,12 @@ def rebuild_change(local: Host, repo: str, change: Change, head: str, tree: str,
     pairs = [(str(list_trees(local, repo, [head])[0]), tree)]
     paths = sorted(row.path for row in diff_trees(local, repo, pairs)[0])
     return change.replace(
-        commit=commit, parent=head, paths=paths, size=measure_size(list_file_edits(local, repo, pairs)[0]),
+        commit=commit,
+        parent=head,
+        paths=paths,
+        size=measure_size(list_file_edits(local, repo, pairs)[0]),
         needs=sorted({*change.needs, *(other.id for other in others)}),
-    )  # fmt: skip
+    )
 
 
 def has_new_markers(text: bytes, sides: Iterable[bytes]) -> bool:

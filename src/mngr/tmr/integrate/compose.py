@@ -163,9 +163,13 @@ class _BranchBuilder:
         """Write the pending commits and return the branch."""
         self._write_pending_commits()
         return ComposedBranch(
-            base=self._base, head=self._head, tree=self._head_tree, commits=self._commits, conflicts=self._conflicts,
+            base=self._base,
+            head=self._head,
+            tree=self._head_tree,
+            commits=self._commits,
+            conflicts=self._conflicts,
             redundant=self._redundant,
-        )  # fmt: skip
+        )
 
     def _merge_into_rows(self, change: Change, rows: list[PathChange]) -> list[PathChange] | None:
         """Return the commit's rows with one more change, or None when it conflicts or is redundant."""

@@ -88,9 +88,14 @@ class _ConflictCase(Struct):
 
 
 def resolve_conflicts(
-    fleet: Fleet, run: RunDir, plan: RunPlan, limits: RunLimits, items: Sequence[UnmergedChange], agent: str | None,
+    fleet: Fleet,
+    run: RunDir,
+    plan: RunPlan,
+    limits: RunLimits,
+    items: Sequence[UnmergedChange],
+    agent: str | None,
     on_row: RowListener,
-) -> dict[str, ConflictResolution]:  # fmt: skip
+) -> dict[str, ConflictResolution]:
     """Ask agents to merge changes. Return a resolution for each, by id. `agent` is the integrator's kind, if any.
 
     The time limits hold for one question. The budget is that of the whole run, minus what the run has spent.
@@ -201,9 +206,11 @@ class _ConflictRecipe:
 
     def _make_task(self, case: _ConflictCase, role: str, slug: str) -> NewTaskRow:
         task = Task(
-            slug=slug, title=f"merge {case.item.change.id}", usage_purpose="conflicts",
+            slug=slug,
+            title=f"merge {case.item.change.id}",
+            usage_purpose="conflicts",
             data={"change": case.item.change.id, "by": role},
-        )  # fmt: skip
+        )
         if role != "owner" or case.author_agent is None:
             return NewTaskRow(task=task)
         task = task.replace(existing_agent=case.author_agent, branch=f"mngr/{self._run.name}/{case.slug}")
@@ -337,8 +344,11 @@ class _ConflictRecipe:
         change_tree = str(list_trees(local, repo, [case.item.change.commit])[0])
         change_blobs = {row.path: row.old for row in diff_trees(local, repo, [(change_tree, case.tree)])[0]}
         texts = read_blobs(
-            local, repo, {name for row in rows for name in (row.old, row.new, change_blobs.get(row.path, row.old))}, _MAX_FILE_BYTES
-        )  # fmt: skip
+            local,
+            repo,
+            {name for row in rows for name in (row.old, row.new, change_blobs.get(row.path, row.old))},
+            _MAX_FILE_BYTES,
+        )
         return [
             untrusted_text.clean_line(row.path)
             for row in rows

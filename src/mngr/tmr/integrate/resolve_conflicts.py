@@ -106,8 +106,14 @@ class ConflictResolver:
         )
 
     def _try_resolution(
-        self, result: TrialResult, head: str, change: Change, exclusion: Exclusion, change_by_id: dict[str, Change], resolution: ConflictResolution
-    ) -> tuple[TrialResult, list[ResolvedConflict], list[Exclusion]]:  # fmt: skip
+        self,
+        result: TrialResult,
+        head: str,
+        change: Change,
+        exclusion: Exclusion,
+        change_by_id: dict[str, Change],
+        resolution: ConflictResolution,
+    ) -> tuple[TrialResult, list[ResolvedConflict], list[Exclusion]]:
         """Return the branch with a resolution, if no further test fails with it; else the exclusion."""
         assert resolution.tree is not None
         others = [change_by_id[name] for name in exclusion.others if name in change_by_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
+from mngr.base.size_format import format_count
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
@@ -157,10 +158,9 @@ def _read_diff(cli: Cli, run_dir: RunDir, change: Change) -> str:
 
 def _format_heading(run_dir: RunDir, gathered: GatheredChanges) -> str:
     unsettled = sum(task.state != "settled" for task in gathered.state.tasks.values())
-    text = f"{run_dir.name}: {len(gathered.changes) or 'no'} {'change' if len(gathered.changes) == 1 else 'changes'}"
-    return text + (
-        f" so far, {unsettled} {'task' if unsettled == 1 else 'tasks'} not finished\n" if unsettled else "\n"
-    )
+    changes = format_count(len(gathered.changes), "change") if gathered.changes else "no changes"
+    progress = f" so far, {format_count(unsettled, 'task')} not finished" if unsettled else ""
+    return f"{run_dir.name}: {changes}{progress}\n"
 
 
 def _format_table(rows: list[dict[str, Any]]) -> str:

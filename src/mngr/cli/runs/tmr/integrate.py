@@ -200,10 +200,18 @@ def _build_order(run_dir: RunDir, args: Args) -> IntegrateRequest:
     from mngr.tmr.run_plan import load_plan
 
     return IntegrateRequest(
-        without=args["without"] or [], reason=args["reason"] or "", withdrawn=args["with"] or [], only=args["only"], onto=args["onto"],
-        agent=args["integrator"] or load_plan(run_dir).integrator, rounds=args["conflict_rounds"], conflict_timeout=args["conflict_timeout"],
-        is_full_verify=args["verify"] == "full", is_append_only=args["update_pr"] and not args["rewrite"], report_url=_parse_report_url(args["report_url"]),
-    )  # fmt: skip
+        without=args["without"] or [],
+        reason=args["reason"] or "",
+        withdrawn=args["with"] or [],
+        only=args["only"],
+        onto=args["onto"],
+        agent=args["integrator"] or load_plan(run_dir).integrator,
+        rounds=args["conflict_rounds"],
+        conflict_timeout=args["conflict_timeout"],
+        is_full_verify=args["verify"] == "full",
+        is_append_only=args["update_pr"] and not args["rewrite"],
+        report_url=_parse_report_url(args["report_url"]),
+    )
 
 
 def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> Integration:
@@ -270,13 +278,14 @@ def _publish_branch(cli: Cli, run_dir: RunDir, integration: Integration, args: A
         result = open_pull_request(local_host, run_dir.root, integration.branch, base, read_title(path), path)
     else:
         remote_ref = f"refs/remotes/origin/{integration.branch}"
-        rewrite = (git.find_commit(local_host, run_dir.root, remote_ref, git.SAFE_GIT) or "") if args["rewrite"] else ""
+        old_head = git.find_commit(local_host, run_dir.root, remote_ref, git.SAFE_GIT) if args["rewrite"] else None
         result = update_pull_request(
-            local_host, run_dir.root, integration.branch, read_title(path), path, rewrite=rewrite
+            local_host, run_dir.root, integration.branch, read_title(path), path, rewrite=old_head or ""
         )
     if not result.commands:
         pushed = PushedBranch(commit=integration.delivered, commits=integration.commits)
         save_integration(run_dir, integration.replace(pushed=pushed))
-    lines = [line for line in (result.url, result.note, *([] if result.url else result.commands)) if line]
-    for line in lines:
-        cli.print_message(line)
+    commands = [] if result.url else result.commands
+    for line in (result.url, result.note, *commands):
+        if line:
+            cli.print_message(line)

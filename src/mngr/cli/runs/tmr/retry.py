@@ -80,8 +80,13 @@ def run(cli: Cli, args: Args) -> int:
         )
     outcomes = ("blocked",) if args["blocked"] else RETRYABLE_OUTCOMES
     slugs = retry_tasks(
-        run_dir, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"], args=args["agent_arg"] or ()
-    )  # fmt: skip
+        run_dir,
+        args["task"] or [],
+        outcomes=outcomes,
+        hint=args["message"] or "",
+        agent=args["agent"],
+        args=args["agent_arg"] or (),
+    )
     if not slugs:
         raise MngrError(
             f"the run {run_dir.name} has no {'blocked' if args['blocked'] else 'unsuccessful'} tasks",

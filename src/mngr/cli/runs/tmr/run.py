@@ -336,10 +336,35 @@ def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
     agent_options = build_agent_request(cli, args, "tmr", args["agent"] or "mechanic")
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return RunPlan(
-        base="", pytest=build_pytest_command(cli, args), paths=_choose_test_paths(cli, args, root), args=args.rest or [],
-        program=settings.get("project.program"), agent=agent_options.agent, agent_args=args["agent_arg"] or [], on=agent_options.on, agents_per_host=agent_options.agents_per_host, keep_hosts=agent_options.keep_hosts,
-        transfer=agent_options.transfer or "mirror", sandbox=agent_options.sandbox, network=agent_options.network, yolo=agent_options.yolo, only=args["only"],
-        changed_since=since, baseline_runs=args["runs"], max_tasks=args["max_tasks"], fresh=args["fresh"], receipt_runs=args["verify_runs"], verify=args["verify"],
-        test_on=format_host_suffix(args["test_on"]), isolation=args["isolation"], policy=settings.get_table("policy"), test_timeout=args["test_timeout"],
-        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], integrator=args["integrator"], root_cause_attempts=1 if agent_options.agent == "mechanic" else args["tries"],  # The mechanic would do the same again.
-    )  # fmt: skip
+        base="",
+        pytest=build_pytest_command(cli, args),
+        paths=_choose_test_paths(cli, args, root),
+        args=args.rest or [],
+        program=settings.get("project.program"),
+        agent=agent_options.agent,
+        agent_args=args["agent_arg"] or [],
+        on=agent_options.on,
+        agents_per_host=agent_options.agents_per_host,
+        keep_hosts=agent_options.keep_hosts,
+        transfer=agent_options.transfer or "mirror",
+        sandbox=agent_options.sandbox,
+        network=agent_options.network,
+        yolo=agent_options.yolo,
+        only=args["only"],
+        changed_since=since,
+        baseline_runs=args["runs"],
+        max_tasks=args["max_tasks"],
+        fresh=args["fresh"],
+        receipt_runs=args["verify_runs"],
+        verify=args["verify"],
+        test_on=format_host_suffix(args["test_on"]),
+        isolation=args["isolation"],
+        policy=settings.get_table("policy"),
+        test_timeout=args["test_timeout"],
+        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None,
+        integrate=not args["no_integrate"],
+        integrator=args["integrator"],
+        root_cause_attempts=1
+        if agent_options.agent == "mechanic"
+        else args["tries"],  # The mechanic would do the same again.
+    )

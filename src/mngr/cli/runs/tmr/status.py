@@ -92,11 +92,20 @@ def _format_tasks(tasks: list[TaskStatus]) -> str:
     """Return one line per task, or nothing without tasks."""
     if not tasks:
         return ""
-    rows = [
-        (task.outcome or task.state, task.claimed or "-", task.verdict or "-", f"{task.seconds or 0:.0f}s", task.task, task.reason or "")
-        for task in tasks
-    ]  # fmt: skip
+    rows = [_format_task(task) for task in tasks]
     return render.format_table(("OUTCOME", "CLAIMED", "VERDICT", "TIME", "TASK", "REASON"), rows)
+
+
+def _format_task(task: TaskStatus) -> tuple[str, str, str, str, str, str]:
+    """Return the cells of a task's line."""
+    return (
+        task.outcome or task.state,
+        task.claimed or "-",
+        task.verdict or "-",
+        f"{task.seconds or 0:.0f}s",
+        task.task,
+        task.reason or "",
+    )
 
 
 def _format_usage(budget: BudgetStatus) -> str:

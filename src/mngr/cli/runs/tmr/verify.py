@@ -163,10 +163,16 @@ def _verify(cli: Cli, args: Args) -> int:
     if sandbox is not None:
         require_isolation(cli.context, room_options.on)
     options = VerifyOptions(
-        pytest=pytest, args=args.rest or [], runs=args["runs"], timeout=args["test_timeout"],
-        program=cli.context.settings.get("project.program"), level=args["verify"], seed=args["seed"], policy=policy,
+        pytest=pytest,
+        args=args.rest or [],
+        runs=args["runs"],
+        timeout=args["test_timeout"],
+        program=cli.context.settings.get("project.program"),
+        level=args["verify"],
+        seed=args["seed"],
+        policy=policy,
         trusts_setup=args["trust_setup"],
-    )  # fmt: skip
+    )
     if args["receipt"]:
         return _verify_again(cli, args, root, room_options, options)
     if not args["ref"]:

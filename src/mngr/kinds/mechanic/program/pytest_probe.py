@@ -74,10 +74,17 @@ def _record_runs(run: Callable[..., Any]) -> Callable[..., Any]:
         _results.append(result)
         names = {"HOME": str(self.home), "CWD": cwd, "ROOT": str(self.root)}
         _write_row(
-            "run", **caller, command=result.command, code=result.exit_code, out=result.stdout, err=result.stderr, names=names,
+            "run",
+            **caller,
+            command=result.command,
+            code=result.exit_code,
+            out=result.stdout,
+            err=result.stderr,
+            names=names,
             changed={name: text for name, text in after.items() if name not in before or before[name] != text},
-            removed=sorted(set(before) - set(after)), transcript=str(self.transcript.path),
-        )  # fmt: skip
+            removed=sorted(set(before) - set(after)),
+            transcript=str(self.transcript.path),
+        )
         return result
 
     return watched

@@ -118,9 +118,13 @@ class _TestRepair:
     """The repair of one test."""
 
     def __init__(
-        self, job: dict[str, Any], work_dir: str, outputs: str, on_poll: Callable[[], None],
+        self,
+        job: dict[str, Any],
+        work_dir: str,
+        outputs: str,
+        on_poll: Callable[[], None],
         save_originals: Callable[[dict[str, str]], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.job = job
         self.outputs = outputs
         self.on_poll = on_poll
