@@ -29,7 +29,6 @@ def open_clean_rooms(
     run: RunDir,
     plan: RunPlan,
     name_prefix: str = "verification",
-    max_rooms: int | None = None,
     trusted_commit: str | None = None,
 ) -> CleanRoomPool:
     """Return the pool of clean rooms in which mngr runs tests. Raise SandboxUnavailable.
@@ -38,8 +37,8 @@ def open_clean_rooms(
     creates the hosts, there are at most as many as the run has agents.
     """
     options = build_room_options(fleet, plan, plan.test_on, trusted_commit or plan.base)
-    if max_rooms is None and find_host_provider(fleet.context, plan.test_on) is not None:
-        max_rooms = plan.limits.max_agents
+    has_own_hosts = find_host_provider(fleet.context, plan.test_on) is not None
+    max_rooms = plan.limits.max_agents if has_own_hosts else None
     return CleanRoomPool(fleet, run.name, run.repo, options, name_prefix=name_prefix, at_once=max_rooms)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.integrate.suite import Suite
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.run_plan import RunPlan
-from tests.tmr.world import PYTEST, World, new_world
+from tests.tmr.world import BARE, PYTEST, World, new_world
 
 TEST = "from shop import COIN\n\n\ndef test_coin():\n    assert COIN == 'EUR'\n"
 # Each attack is the body of a test that passes and wants the test of the next commit to pass as well.
@@ -96,3 +98,77 @@ def test_a_test_cannot_change_the_next_run_of_the_same_commit(tmp_path: Path, at
     with new_world(tmp_path, files, CleanRoomSandbox(program="python")) as world:
         assert world.run("test_attack").outcome == "pass"
         assert world.run("test_coin").outcome == "fail"
+
+
+# Each of the two tests needs the other one to run at the same time.
+MEETING = """
+    import pathlib
+    import time
+
+
+    def test_meets():
+        place = pathlib.Path({place!r})
+        (place / {own!r}).write_text("here")
+        end = time.monotonic() + 60
+        while not (place / {other!r}).exists():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    """
+SECONDS = {f"tests/test_{name}.py::test_meets": 10.0 for name in ("one", "two")}
+ALL_PASS = dict.fromkeys(SECONDS, "pass")
+
+
+@contextmanager
+def open_long_suite(tmp_path: Path, files: dict[str, str]) -> Iterator[tuple[Suite, World]]:
+    """Open a suite with two tests that are known to take long, and with two clean rooms."""
+    place = tmp_path / "place"
+    place.mkdir()
+    pairs = (("one", "two"), ("two", "one"))
+    meetings = {f"tests/test_{own}.py": MEETING.format(place=str(place), own=own, other=other) for own, other in pairs}
+    with new_world(tmp_path, {**meetings, **files}) as world:
+        rooms = CleanRoomPool(world.fleet, "long", str(world.repo), CleanRoomOptions(env=BARE), at_once=2)
+        plan, cache = RunPlan(base=world.base, pytest=PYTEST), ResultCache(str(world.root), "suite")
+        with contextlib.closing(
+            Suite(world.fleet.context.local_host, str(world.repo), plan, rooms, cache, SECONDS)
+        ) as suite:
+            yield suite, world
+
+
+def test_the_tests_of_a_long_suite_run_in_several_clean_rooms_at_the_same_time(tmp_path: Path) -> None:
+    with open_long_suite(tmp_path, {}) as (suite, world):
+        assert suite.rerun_all(world.base).outcomes == ALL_PASS
+        assert suite.run_tests(world.base, SECONDS).outcomes == ALL_PASS
+        assert suite.run_tests(world.base, ["tests/test_one.py", "tests/test_two.py"]).failures == {}
+        processes = suite.counts["processes"]
+        assert processes == 1 + 2 + 2 + 2  # once to collect the tests, and twice for each list
+        suite.run_tests(world.base, SECONDS)
+        assert suite.counts["processes"] == processes
+
+
+def test_a_crash_or_a_broken_file_in_a_shard_is_one_failure(tmp_path: Path) -> None:
+    broken = "import no_such_module\n\n\ndef test_never():\n    pass\n"
+    crash = "import os\n\n\ndef test_crash():\n    os._exit(3)\n\n\ndef test_after():\n    pass\n"
+    files = {"tests/test_broken.py": broken, "tests/test_three.py": crash}
+    with open_long_suite(tmp_path, files) as (suite, world):
+        result = suite.rerun_all(world.base)
+    assert result.outcomes == {
+        **ALL_PASS,
+        "tests/test_broken.py": "error",
+        "tests/test_three.py::test_crash": "crash",
+        "tests/test_three.py::test_after": "pass",
+    }
+
+
+def test_a_long_suite_runs_again_in_another_clean_room_if_one_breaks(tmp_path: Path) -> None:
+    once = tmp_path / "broken-once"
+    breaking = f"""
+        import os, pathlib
+
+        def test_breaks():
+            if not os.path.exists({str(once)!r}):
+                pathlib.Path({str(once)!r}).write_text("")
+                os.kill(os.getppid(), 9)
+        """
+    with open_long_suite(tmp_path, {"tests/test_breaks.py": breaking}) as (suite, world):
+        assert suite.rerun_all(world.base).outcomes == {**ALL_PASS, "tests/test_breaks.py::test_breaks": "pass"}
+        assert once.exists()

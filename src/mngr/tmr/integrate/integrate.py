@@ -266,7 +266,7 @@ class _Integration:
 
     def _make_suite(self, onto: str) -> Suite:
         plan, context = self._plan, self._fleet.context
-        clean_rooms = open_clean_rooms(self._fleet, self._run, plan, "integration", max_rooms=1, trusted_commit=onto)
+        clean_rooms = open_clean_rooms(self._fleet, self._run, plan, "integration", trusted_commit=onto)
         if plan.test_on:
             clean_rooms.remove_leftovers()
         seconds = {test: max(run.seconds for run in test_runs) for test, test_runs in self._baseline.items()}

@@ -1,25 +1,30 @@
-"""Runs the suite, or a part of it, at a commit, in a clean room that serves only this commit.
+"""Runs the suite, or a part of it, at a commit, in clean rooms that serve only this commit.
 
-Results are cached by tree.
+A long list of tests is split into shards, which run at the same time. Results are cached by tree.
 """
 
 from __future__ import annotations
 
-import contextlib
+import concurrent.futures
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken
+from mngr.tmr.cleanroom.clean_room import CleanRoom
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.cleanroom.replaceable_room import run_in_room
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, diff_trees, list_trees
+from mngr.tmr.prepare.shards import split_tests
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
-from mngr.tmr.runners.test_run import SuiteRequest, SuiteRun, first_line
+from mngr.tmr.runners.test_run import CollectedTests, SuiteRequest, SuiteRun, TestFunction, first_line
 
+Result = TypeVar("Result")
 TreeCheck = Callable[[str, CleanRoom], tuple[bool, str]]  # given a commit: whether the check passes, and its output
 
 
@@ -30,6 +35,8 @@ _PASSING_OUTCOMES = ("pass", "skip")
 _NO_BYTECODE_ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
 WHOLE_SUITE = ""  # stands for the whole suite, when its tests cannot even be collected
 _NOT_FOUND_TEXT = " not found: "  # part of pytest's message about an unknown test
+# The expected seconds of a shard that is worth its own process, and of one that is worth its own host.
+_MIN_SHARD_SECONDS, _MIN_HOST_SECONDS = 2.0, 20.0
 _MAX_CRASHES = 20  # restarts after a test that ended pytest itself
 CHECK_PREFIX = "check:"  # prefix of the names of the project's other checks
 
@@ -51,7 +58,7 @@ class SuiteResult(Struct):
 
 
 class Suite:
-    """The tests of a project. Runs one command at a time."""
+    """The tests of a project. Only one thread may use it. It uses the clean rooms of the pool at the same time."""
 
     def __init__(
         self,
@@ -68,16 +75,14 @@ class Suite:
         self.expected_seconds = sum(seconds.values())
         self.checks: dict[str, TreeCheck] = {}  # other checks, by name
         self._check_settings: dict[str, list[str]] = {}  # settings of the other checks
-        self._stack = contextlib.ExitStack()
         self._tree_by_commit: dict[str, str] = {}  # commit -> its tree
-        self._room: CleanRoom | None = None
+        self._count_lock = threading.Lock()
         self.counts = {"processes": 0, "tests": 0, "cached": 0}
         self.pytest_seconds = 0.0  # seconds spent in pytest
         self.isolations: set[str] = set()  # of the clean rooms in which tests ran
 
     def close(self) -> None:
-        """Release the clean room, and its host if that was created for it."""
-        self._stack.close()
+        """Close the pool of clean rooms."""
         self._rooms.close()
 
     def add_check(self, name: str, check: TreeCheck, settings: list[str]) -> None:
@@ -136,11 +141,16 @@ class Suite:
 
     def rerun_all(self, commit: str) -> SuiteResult:
         """Run all tests again, without the cache."""
+        if self._count_shards(self.expected_seconds) > 1:
+            collected = self._collect(commit)
+            broken_files = {failure.id for failure in collected.failures if failure.when == "collect" and failure.id}
+            if collected.tests:
+                return self._run_in_shards(commit, [*(test.id for test in collected.tests), *sorted(broken_files)])
         result = self._run_pytest(commit, self._plan.paths)
         if not _is_truncated(result):
             return result
         rest = [name for name in self._list_tests(commit) if name not in result.outcomes]
-        return _merge_results(result, self._run_despite_crashes(commit, rest))
+        return _merge_results(result, self._run_in_shards(commit, rest))
 
     def list_stable(self, commit: str, tests: Iterable[str], *, red: bool, times: int = 2) -> set[str]:
         """Return those of the failing or passing tests that end the same way every time."""
@@ -151,7 +161,7 @@ class Suite:
         stable = single_tests - results.keys()
         for _ in range(times):
             if stable:
-                result = self._run_despite_crashes(commit, sorted(stable))
+                result = self._run_in_shards(commit, sorted(stable))
                 stable -= {test for test in stable if _is_red(result, test) != red}
         for test in single_tests - results.keys():
             results[test] = SuiteResult(outcomes={test: "steady" if test in stable else "flaky"})
@@ -209,7 +219,7 @@ class Suite:
             return {WHOLE_SUITE: self._check_collection(commit)}
         if batch[0].startswith(CHECK_PREFIX):
             return {batch[0]: self._run_check(commit, batch[0])}
-        result = self._run_despite_crashes(commit, batch)
+        result = self._run_in_shards(commit, batch)
         results = {}
         for target in batch:
             own_outcomes = _select_outcomes(result, target)
@@ -225,8 +235,7 @@ class Suite:
 
     def _check_collection(self, commit: str) -> SuiteResult:
         """Return whether the tests can be collected."""
-        collected = self._runner.collect(self._get_room(commit), self._plan.paths)
-        self.counts["processes"] += 1
+        collected = self._collect(commit)
         why = first_line(collected.errors[0]) if collected.errors else ""
         return SuiteResult(
             outcomes={WHOLE_SUITE: "error" if why else "pass"}, reasons={WHOLE_SUITE: why} if why else {}
@@ -234,12 +243,42 @@ class Suite:
 
     def _run_check(self, commit: str, target: str) -> SuiteResult:
         """Run one of the other checks."""
-        is_passing, output = self.checks[target.removeprefix(CHECK_PREFIX)](commit, self._get_room(commit))
+        check = self.checks[target.removeprefix(CHECK_PREFIX)]
+        is_passing, output = self._run_in_room(commit, lambda room: check(commit, room))
         return SuiteResult(
             outcomes={target: "pass" if is_passing else "fail"}, reasons={target: output} if output else {}
         )
 
     # Running
+
+    def _run_in_shards(self, commit: str, targets: Sequence[str]) -> SuiteResult:
+        """Run all targets, in several clean rooms at the same time if they take long."""
+        groups = self._split(targets)
+        if len(groups) < 2:
+            return self._run_despite_crashes(commit, targets)
+        merged = SuiteResult(outcomes={})
+        with concurrent.futures.ThreadPoolExecutor(len(groups)) as threads:
+            for result in threads.map(lambda group: self._run_despite_crashes(commit, group), groups):
+                merged = _merge_results(merged, result)
+        return merged
+
+    def _split(self, targets: Sequence[str]) -> list[list[str]]:
+        """Return the targets in groups that take about the same time."""
+        known = dict(self._seconds)
+        for test, seconds in self._seconds.items():
+            path = test.partition("::")[0]
+            known[path] = known.get(path, 0.0) + seconds
+        durations = {target: known.get(target, 0.0) for target in targets}
+        count = self._count_shards(sum(durations.values()))
+        if count < 2:
+            return [list(targets)]
+        tests = [TestFunction(id=target, ids=[], path=target.partition("::")[0], name="") for target in targets]
+        return [[test.id for test in group] for group in split_tests(tests, durations, count)]
+
+    def _count_shards(self, seconds: float) -> int:
+        """Return in how many clean rooms tests that take so long should run at the same time."""
+        least = _MIN_HOST_SECONDS if self._rooms.creates_hosts else _MIN_SHARD_SECONDS
+        return max(1, min(self._rooms.max_rooms, int(seconds / least)))
 
     def _run_despite_crashes(self, commit: str, targets: Sequence[str]) -> SuiteResult:
         """Run all targets, even if one of them crashes pytest or does not exist."""
@@ -262,40 +301,34 @@ class Suite:
 
     def _list_tests(self, commit: str) -> list[str]:
         """Return all tests that can be collected."""
-        self.counts["processes"] += 1
-        return [test.id for test in self._runner.collect(self._get_room(commit), self._plan.paths).tests]
+        return [test.id for test in self._collect(commit).tests]
+
+    def _collect(self, commit: str) -> CollectedTests:
+        with self._count_lock:
+            self.counts["processes"] += 1
+        return self._run_in_room(commit, lambda room: self._runner.collect(room, self._plan.paths))
 
     def _run_pytest(self, commit: str, targets: Sequence[str]) -> SuiteResult:
         expected = [self._seconds.get(target, 0.0) for target in targets] or list(self._seconds.values())
         timeout = self._plan.test_timeout + 4 * sum(expected)
-        suite_run = self._run_suite(commit, SuiteRequest(targets=list(targets), timeout=timeout, seed=0))
-        assert self._room is not None
-        self.isolations.add(self._room.isolation)
+        request = SuiteRequest(targets=list(targets), timeout=timeout, seed=0)
+        suite_run = self._run_in_room(commit, lambda room: self._runner.run_suite(room, request))
         result = _make_result(suite_run)
-        self.counts["processes"] += 1
-        self.counts["tests"] += len(result.outcomes)
-        self.pytest_seconds += suite_run.whole.seconds
+        with self._count_lock:
+            self.isolations.add(suite_run.whole.isolation)
+            self.counts["processes"] += 1
+            self.counts["tests"] += len(result.outcomes)
+            self.pytest_seconds += suite_run.whole.seconds
         return result
 
-    def _run_suite(self, commit: str, request: SuiteRequest) -> SuiteRun:
-        for is_last in (False, True):
-            try:
-                return self._runner.run_suite(self._get_room(commit), request)
-            except CleanRoomBroken:
-                self._room = None
-                self._stack.close()
-                if is_last:
-                    raise
-        raise AssertionError
+    def _run_in_room(self, commit: str, action: Callable[[CleanRoom], Result]) -> Result:
+        """Return the result of an action in a clean room of the commit, and repeat it once if the room breaks."""
 
-    def _get_room(self, commit: str) -> CleanRoom:
-        """Return the clean room of the commit. The tests of another commit could have changed its clean room."""
-        if self._room is None or self._room.commit != commit:
-            self._room = None
-            self._stack.close()
-            self._room = self._stack.enter_context(self._rooms.acquire(commit))
-            self._room.env = _NO_BYTECODE_ENV
-        return self._room
+        def run(room: CleanRoom) -> Result:
+            room.env = _NO_BYTECODE_ENV
+            return action(room)
+
+        return run_in_room(self._rooms, commit, run)
 
 
 def strip_parameters(node: str) -> str:
