@@ -61,3 +61,18 @@ def test_unknown_fields_are_skipped_and_missing_ones_take_their_default() -> Non
 def test_data_of_another_shape_is_rejected(data: object) -> None:
     with pytest.raises(ValueError, match=r"Bicycle|Wheel"):
         decode(Bicycle, data)
+
+
+class Cyclist(Struct):
+    full_name: str
+
+    def to_dict(self) -> dict[str, object]:
+        return {"name": self.full_name}
+
+
+class Race(Struct):
+    winner: Cyclist
+
+
+def test_a_class_can_define_its_own_json_form() -> None:
+    assert encode(Race(winner=Cyclist(full_name="Ann"))) == {"winner": {"name": "Ann"}}

@@ -24,6 +24,8 @@ def encode(value: object) -> Any:
     if value is None or type(value) in _PLAIN_TYPES:  # most values
         return value
     if isinstance(value, Struct):
+        if type(value).to_dict is not Struct.to_dict:  # the class has its own JSON form
+            return {name: encode(item) for name, item in value.to_dict().items()}
         fields = value.__dict__
         return {
             name: item if (item := fields[name]) is None or type(item) in _PLAIN_TYPES else encode(item)
