@@ -167,7 +167,7 @@ def test_a_similar_call_that_never_ends_is_unknown(tmp_path: Path) -> None:
 def test_similar_calls_change_nothing_in_the_program(tmp_path: Path) -> None:
     call = "items = [3, 4]\nsubject(items)\nassert items == [3, 4, 1], items"
     outcomes = _explore(tmp_path, "value.append(1)\n    return value", call)
-    assert outcomes["list(4, 3)"] == "list(4, 3, 1)"
+    assert outcomes["[4, 3]"] == "[4, 3, 1]"
 
 
 def test_a_file_gets_a_copy_with_other_content(tmp_path: Path) -> None:

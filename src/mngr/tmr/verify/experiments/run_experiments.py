@@ -16,6 +16,7 @@ from mngr.tmr.verify.experiments.experiment import (
     not_examined,
 )
 from mngr.tmr.verify.experiments.harness_tampering import check_harness
+from mngr.tmr.verify.experiments.new_conditions import try_new_conditions
 from mngr.tmr.verify.experiments.old_test_against_new import compare_old_and_new
 from mngr.tmr.verify.experiments.real_equality import compare_by_built_in_types
 from mngr.tmr.verify.experiments.similar_inputs import try_similar_inputs
@@ -30,6 +31,7 @@ _EXPERIMENTS: tuple[tuple[str, Callable[[ExperimentInputs], ExperimentPlan]], ..
     ("unseen_inputs", try_unseen_inputs),
     ("unwatched_calls", replay_unwatched),
     ("similar_inputs", try_similar_inputs),
+    ("new_conditions", try_new_conditions),
     ("real_equality", compare_by_built_in_types),
     ("can_fail", check_can_fail),
     ("old_and_new", compare_old_and_new),
@@ -41,6 +43,7 @@ _PASSED_REASONS = {
     "unseen_inputs": "the test also passes with other words and numbers in its input and in the expected values",
     "unwatched_calls": "the calls of the test give the same results in a process without pytest",
     "similar_inputs": "for similar inputs, the new code also differs from the code of the base",
+    "new_conditions": "the test fails if one of the new conditions is always true",
     "real_equality": "the checks also hold when mngr compares the values of built-in types itself",
 }
 

@@ -42,7 +42,7 @@ _CONDITIONS = {
     "again": "when the same call is made for the second time",
 }
 _TEMPORARY = re.compile(r"(?<=/pytest-)\d+")  # differs in each run
-_TRIVIAL = ("None", "True", "False", "''", "0", "list()", "{}", "dict()", "tuple()", "b''")
+_TRIVIAL = ("None", "True", "False", "''", "0", "[]", "()", "{}", "b''")
 
 
 class _Outcome(Struct):

@@ -93,7 +93,8 @@ class Probe:
         began = measure_processor_time()
         with contextlib.suppress(Exception):
             subject = [list(args), dict(keywords), list(sys.argv[1:]) if not args and not keywords else []]
-            text = shorten(describe(subject))
+            named = [f"{keyword}={describe(value)}" for keyword, value in keywords.items()]
+            text = shorten(", ".join([*map(describe, args), *named, *map(describe, subject[2])]))
             if text not in known:
                 known.add(text)
                 row = {"name": name, "input": text, "outcomes": self._list_outcomes(function, subject, began)}

@@ -37,7 +37,8 @@ def describe(value: object, depth: int = 8) -> str:
     if isinstance(value, (set, frozenset)):
         return "{" + ", ".join(sorted(describe(item, depth - 1) for item in value)) + "}"
     if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(describe(item, depth - 1) for item in value)})"
+        items = ", ".join(describe(item, depth - 1) for item in value)
+        return f"[{items}]" if isinstance(value, list) else f"({items})"
     if isinstance(value, os.PathLike):
         return repr(os.fspath(value))
     attributes = getattr(value, "__dict__", None)
