@@ -201,6 +201,39 @@ def test_destroy_asks_and_undo_restores(mngr: MngrProgram) -> None:
     assert mngr.get_agent("foo")["state"] == "STOPPED"
 
 
+def test_a_confirmed_destroy_concerns_the_agent_that_the_question_named(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    mngr("create", "goo", "--", "sleep", "1000")
+
+    async def scenario(board: Board) -> None:
+        await board.select("goo")
+        await board.select("foo")
+        await board.press("x")
+        await board.wait_until(lambda: len(board.app.screen_stack) == 2)
+        board.list.move(1)  # as if the list had changed behind the question
+        await board.press("y")
+        await board.wait_until(lambda: "moved to the trash: foo" in board.read("news"))
+
+    play(mngr, scenario)
+    assert [agent["name"] for agent in mngr.list_agents()] == ["goo"]
+
+
+def test_a_key_does_nothing_when_the_selection_has_just_moved_by_itself(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    mngr("create", "goo", "--", "sleep", "1000")
+
+    async def scenario(board: Board) -> None:
+        await board.select("goo")
+        await board.select("foo")
+        cards = [card for card in board.app._overview.agents if card.view.name == "goo"]
+        board.list.show_cards(cards, ())
+        await board.press("s")
+        await board.wait_until(lambda: "look at the new selection" in board.read("news"))
+
+    play(mngr, scenario)
+    assert mngr.get_agent("goo")["state"] == "RUNNING"
+
+
 def test_leaving_the_board_does_not_interrupt_an_action(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
 

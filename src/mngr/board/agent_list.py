@@ -17,6 +17,8 @@ from mngr.board.list_lines import ListLine, build_lines
 from mngr.overview.agent_cards import NEEDS_YOU, AgentCard, describe_state
 from mngr.overview.follow_runs import RunCard
 
+_NOTICE_SECONDS = 1.0  # that a person needs to notice another selection
+
 
 class AgentList(ScrollView, can_focus=True):
     """Agents in groups, and runs. One of them is selected, and any number of agents are marked."""
@@ -37,6 +39,7 @@ class AgentList(ScrollView, can_focus=True):
         self._keys: list[str] = []  # of the agents and runs, in the order of the list
         self.selected: str = ""
         self.marked: set[str] = set()
+        self._moved_at = float("-inf")
         self._visited: dict[str, str] = {}  # the states in which agents were selected, by id
 
     def show_cards(self, agents: Sequence[AgentCard], runs: Sequence[RunCard]) -> None:
@@ -47,7 +50,13 @@ class AgentList(ScrollView, can_focus=True):
         self.rebuild()
         if self.selected not in self._keys:
             position = old_keys.index(self.selected) if self.selected in old_keys else 0
+            if self.selected:
+                self._moved_at = time.monotonic()
             self.select(self._keys[min(position, len(self._keys) - 1)] if self._keys else "")
+
+    def has_just_moved(self) -> bool:
+        """True when the selection moved by itself, so recently that a person may not have noticed."""
+        return time.monotonic() - self._moved_at < _NOTICE_SECONDS
 
     def rebuild(self) -> None:
         """Draw the lines again, because marks, ages or the width changed."""

@@ -30,7 +30,7 @@ from mngr.board.messages import DONE_WORDS, describe_change, format_failure, for
 from mngr.board.run_screen import RunScreen
 from mngr.board.untrusted_text import clean_line
 from mngr.overview.actions import DESTROY, LABEL, MESSAGE, UNDESTROY, Action, run_action
-from mngr.overview.agent_cards import AgentCard
+from mngr.overview.agent_cards import AgentCard, describe_state
 from mngr.overview.follow_runs import RunCard
 from mngr.overview.follower import OverviewFollower
 from mngr.overview.subscription import Overview
@@ -292,13 +292,19 @@ class BoardApp(App[None]):
     # Actions on agents.
 
     def _list_targets(self) -> list[AgentCard]:
-        """Return the marked agents, or the selected one."""
+        """Return the marked agents, or the selected one. A selection that has just moved by itself does not count."""
+        if not self._list.marked and self._list.has_just_moved():
+            self._add_news("the selected agent is gone; look at the new selection, then press the key again")
+            return []
         wanted = self._list.marked or {self._list.selected}
-        return [card for card in self._overview.agents if card.id in wanted]
+        targets = [card for card in self._overview.agents if card.id in wanted]
+        if not targets:
+            self._add_news("no agent is selected")
+        return targets
 
     def action_act(self, kind: str) -> None:
         """Run an action that needs no further input."""
-        self._start_action(kind, "")
+        self._start_action(kind, self._list_targets())
 
     def action_message(self) -> None:
         """Ask for a message and send it."""
@@ -309,18 +315,19 @@ class BoardApp(App[None]):
         self._ask_and_start(LABEL, "Labels of", "team=red sets a label, team- removes it")
 
     def _ask_and_start(self, kind: str, title: str, placeholder: str) -> None:
+        """Ask for a text, and act on the agents that the question named, whatever is selected by then."""
         targets = self._list_targets()
         if targets:
             dialog = TextDialog(f"{title} {format_names([card.view for card in targets])}", placeholder)
-            self.push_screen(dialog, lambda text: self._start_action(kind, text) if text else None)
+            self.push_screen(dialog, lambda text: self._start_action(kind, targets, text) if text else None)
 
     def action_destroy(self) -> None:
-        """Ask whether to destroy, and do it."""
+        """Ask whether to destroy, and destroy the agents that the question named."""
         targets = self._list_targets()
         if targets:
             names = format_names([card.view for card in targets])
             question = f"Move {names} to the trash? Running programs are ended. You can undo this with u."
-            self.push_screen(ConfirmDialog(question), lambda yes: self._start_action(DESTROY, "") if yes else None)
+            self.push_screen(ConfirmDialog(question), lambda yes: self._start_action(DESTROY, targets) if yes else None)
 
     def action_undo(self) -> None:
         """Restore what was destroyed last."""
@@ -329,12 +336,10 @@ class BoardApp(App[None]):
         else:
             self._add_news("you have destroyed no agent in this board")
 
-    def _start_action(self, kind: str, text: str) -> None:
-        targets = self._list_targets()
+    def _start_action(self, kind: str, targets: Sequence[AgentCard], text: str = "") -> None:
         if targets:
-            self._run_in_background(Action(kind=kind, ids=tuple(card.id for card in targets), text=text))
-        else:
-            self._add_news("no agent is selected")
+            states = {card.id: describe_state(card.view) for card in targets}
+            self._run_in_background(Action(kind=kind, ids=tuple(states), text=text, seen_states=states))
 
     def _run_in_background(self, action: Action) -> None:
         """Run an action in a thread of its own, so that the board stays usable meanwhile."""

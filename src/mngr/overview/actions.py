@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mngr.agents.inspect.for_each_agent import make_failed_outcome
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
 from mngr.base.model import Outcome, Struct
 from mngr.base.size_format import format_count
+from mngr.overview.agent_cards import describe_state
 
 ALLOW, DENY, MESSAGE, PULL, STOP, START, DESTROY, UNDESTROY, LABEL = ACTIONS = (
     "allow", "deny", "message", "pull", "stop", "start", "destroy", "undestroy", "label",
@@ -19,6 +22,7 @@ class Action(Struct):
     kind: str  # one of ACTIONS
     ids: tuple[str, ...]
     text: str = ""
+    seen_states: Mapping[str, str] = {}  # from `describe_state`: the states that the person saw, by id
 
 
 def run_action(fleet: Fleet, action: Action) -> list[Outcome]:
@@ -27,7 +31,7 @@ def run_action(fleet: Fleet, action: Action) -> list[Outcome]:
     try:
         match action.kind:
             case "allow" | "deny":
-                return fleet.message(names, None, answer=action.kind)
+                return _answer(fleet, action)
             case "message":
                 return fleet.message(names, action.text, start=True)
             case "pull":
@@ -45,6 +49,22 @@ def run_action(fleet: Fleet, action: Action) -> list[Outcome]:
     except MngrError as error:
         return [make_failed_outcome(name, error, name) for name in names]
     raise ValueError(f"there is no action {action.kind!r}")
+
+
+def _answer(fleet: Fleet, action: Action) -> list[Outcome]:
+    """Allow or deny what each agent asks. An agent that asks something else than the person saw gets no answer."""
+    outcomes: list[Outcome] = []
+    names: list[str] = []
+    for name in action.ids:
+        try:
+            view = fleet.get(name)
+            if describe_state(view) != action.seen_states.get(name, describe_state(view)):
+                problem = f"{view.name} has another state than the one that you saw, so mngr did not answer"
+                raise MngrError(problem, "look at its question, then answer again")
+            names.append(name)
+        except MngrError as error:
+            outcomes.append(make_failed_outcome(name, error, name))
+    return outcomes + (fleet.message(names, None, answer=action.kind) if names else [])
 
 
 def parse_labels(text: str) -> dict[str, str | None]:
