@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -9,12 +10,25 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mngr import Fleet
 from mngr.testkit.contract.mngr_program import commit_file
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.replaceable_room import run_in_room
+from mngr.tmr.integrate.suite import Suite
+from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.run_plan import RunPlan
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
+from mngr.tmr.runners.pytest.trials import Trial
+from mngr.tmr.runners.test_run import TestFunction
+from mngr.tmr.verify.claim_runs import ClaimRunner
+from mngr.tmr.verify.verify import verify
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 from tests.conftest import BIN_DIR, MngrProgram, wait_for
 from tests.providers.shared.test_on_demand import machines, root
 from tests.support.journal_file import read_json_rows
@@ -22,6 +36,7 @@ from tests.support.journal_file import read_json_rows
 __all__ = ["root"]
 pytestmark = pytest.mark.hosts
 
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 COMMAND = ("tmr", "run", "--name", "r", "--dry-run", "--test-on", ".toy", "--max-agents", "2", "--runs", "1")
 QUICK = "def test_{name}():\n    assert {value}\n"
 # It reports its work dir once, and then ends only when somebody allows it.
@@ -151,3 +166,67 @@ def test_agents_and_tests_share_places_and_the_budget_counts_both(project: MngrP
     assert len(test_hosts) >= 2  # of the baseline and of the receipts
     assert status["budget"]["hosts"]["made"] >= len(test_hosts) + 1 and status["budget"]["hosts"]["running"] == 0
     assert machines(root) == {}
+
+
+# It reports its work dir when it is loaded, and then waits until somebody allows it to go on.
+SLOW_FILE = """\
+import os, pathlib, time
+
+with pathlib.Path({log!r}).open("a") as log:
+    log.write(os.getcwd() + "\\n")
+while not pathlib.Path({go!r}).exists():
+    time.sleep(0.02)
+
+def test_one():
+    pass
+"""
+ONE = TestFunction(id="test_file.py::test_one", ids=["test_file.py::test_one"], path="test_file.py", name="test_one")
+
+
+def collect(rooms: CleanRoomPool, commit: str) -> list[str]:
+    runner = PytestRunner(PytestOptions(pytest=PYTEST))
+    return [test.id for test in run_in_room(rooms, commit, runner.collect).tests]
+
+
+def make_receipt(rooms: CleanRoomPool, commit: str) -> list[str]:
+    request = VerifyRequest(test=ONE, commit=commit, base=commit)
+    receipt = verify(rooms, request, VerifyOptions(pytest=PYTEST, runs=1))
+    return [receipt.test] if receipt.verdict == "confirmed" else [receipt.reason]
+
+
+def experiment(rooms: CleanRoomPool, commit: str) -> list[str]:
+    request, options = VerifyRequest(test=ONE, commit=commit, base=commit), VerifyOptions(pytest=PYTEST, runs=1)
+    trials = [Trial(tests=ONE.ids, timeout=60.0)]
+    with ClaimRunner(rooms, request, options, cache=None, artifacts_dir=None, on_run=None) as runner:
+        return [name for run in runner.run_trials(trials, 60.0) if run is not None for name in run.run.ids]
+
+
+def run_suite(rooms: CleanRoomPool, commit: str) -> list[str]:
+    plan, cache = RunPlan(base=commit, pytest=PYTEST), ResultCache(rooms.repo, "suite")
+    suite = Suite(rooms.fleet.context.local_host, rooms.repo, plan, rooms, cache, {})
+    return [test for test, outcome in suite.rerun_all(commit).outcomes.items() if outcome == "pass"]
+
+
+@pytest.mark.parametrize("work", [collect, make_receipt, experiment, run_suite])
+def test_work_is_repeated_on_a_new_host_if_a_host_is_lost(
+    mngr: MngrProgram, root: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[CleanRoomPool, str], list[str]]
+) -> None:
+    for name, value in mngr.env.items():
+        monkeypatch.setenv(name, value)
+    for path in reversed(mngr.env["PYTHONPATH"].split(":")):
+        monkeypatch.syspath_prepend(path)
+    log, go = root.parent / "log", root.parent / "go"
+    commit = commit_file(mngr.repo, "test_file.py", SLOW_FILE.format(log=str(log), go=str(go)))
+    rooms = CleanRoomPool(
+        Fleet(str(mngr.home), cwd=str(mngr.repo)), "r", str(mngr.repo), CleanRoomOptions(on="@.toy"), at_once=1
+    )
+    with contextlib.closing(rooms), concurrent.futures.ThreadPoolExecutor(1) as threads:
+        result = threads.submit(work, rooms, commit)
+        wait_for(lambda: log.exists() or result.done(), 60)
+        assert log.exists(), result.result()
+        lost = Path(log.read_text().strip()).relative_to(root).parts[0]
+        end_machine(root / lost)
+        go.touch()
+        assert result.result(120) == [ONE.id]
+    used = {Path(line).relative_to(root).parts[0] for line in log.read_text().split()}
+    assert len(used) == 2 and machines(root) == {}
