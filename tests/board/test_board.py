@@ -121,7 +121,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(mngr: MngrProgram, tm
     blocked.mkdir()
     (blocked / "textual.py").write_text("raise ImportError\n")
     with BoardTerminal(mngr, PYTHONPATH=str(blocked)) as board:
-        board.wait_for("pipx install --force 'mngr[tui]'")
+        board.wait_for("pipx inject mngr textual")
         assert board.wait_for_exit() == 1
 
 

@@ -21,7 +21,7 @@ COMMAND = CommandSpec(
         "The board groups agents by what they need from you, and shows the screen, the conversation, the diff, the "
         "events and the explanation of the selected agent. Keys answer, message, pull, stop and destroy agents; ? shows "
         "all keys. The board also shows the latest runs of the project. If you leave the board, the agents continue to "
-        "run. The board needs the extra tui: pipx install 'mngr[tui]'."
+        "run. The board needs the Python package textual: pipx inject mngr textual."
     ),
     options=(
         Option(
@@ -45,9 +45,7 @@ def run(cli: Cli, args: Args) -> int:
     try:
         import textual
     except ImportError:
-        raise MngrError(
-            "mngr board needs the Python package textual", "install it: pipx install --force 'mngr[tui]'"
-        ) from None
+        raise MngrError("mngr board needs the Python package textual", "install it: pipx inject mngr textual") from None
     del textual
     from mngr.base.paths import find_project_root
     from mngr.board.app import BoardApp
