@@ -14,7 +14,7 @@ from mngr.tmr.changes.collect_changes import Change, ChangeAuthor, ChangeSize
 from mngr.tmr.changes.integration_record import Exclusion, FailureProof
 from mngr.tmr.integrate.earlier_verdicts import list_retriable_changes
 from mngr.tmr.integrate.exclude_breaking import BaseResults, BranchTrial
-from mngr.tmr.integrate.lint_and_tutorial_checks import make_lint_check
+from mngr.tmr.integrate.extra_checks import make_lint_check
 from mngr.tmr.integrate.suite import Suite
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.run_plan import RunPlan

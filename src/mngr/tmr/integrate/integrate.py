@@ -56,13 +56,11 @@ from mngr.tmr.deliver.branch import (
     replay_commits,
 )
 from mngr.tmr.deliver.pull_request_text import read_body, write_pull_request
-from mngr.tmr.integrate import lint_and_tutorial_checks
 from mngr.tmr.integrate.agent_advice import Advisor, can_advise
 from mngr.tmr.integrate.compose import list_ties, rank_changes
-from mngr.tmr.integrate.count_tests import count_tests
 from mngr.tmr.integrate.earlier_verdicts import collect_verdicts
 from mngr.tmr.integrate.exclude_breaking import BaseResults, BranchTrial, TrialResult, remove_excluded
-from mngr.tmr.integrate.full_receipts import make_full_receipts
+from mngr.tmr.integrate.extra_checks import count_tests, make_full_receipts, make_lint_check, make_tutorial_check
 from mngr.tmr.integrate.integrate_in_batches import BatchIntegration
 from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
@@ -273,10 +271,10 @@ class _Integration:
         cache = ResultCache(get_cache_dir(self._local.home, self._run.root), "suite")
         suite = Suite(self._local, self._run.repo, plan, clean_rooms, cache, seconds)
         if command := self._get_lint_command():
-            suite.add_check("lint", lint_and_tutorial_checks.make_lint_check(command), [command])
+            suite.add_check("lint", make_lint_check(command), [command])
         if plan.tutorial:
             tests = str(context.settings.get("tutorial.tests") or "tests")
-            check = lint_and_tutorial_checks.make_tutorial_check(self._local, self._run.repo, plan.tutorial, tests)
+            check = make_tutorial_check(self._local, self._run.repo, plan.tutorial, tests)
             suite.add_check("tutorial", check, [plan.tutorial, tests])
         return suite
 

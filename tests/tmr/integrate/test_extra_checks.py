@@ -9,7 +9,7 @@ import pytest
 
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import BranchCommit, Integration
-from mngr.tmr.integrate.count_tests import count_tests
+from mngr.tmr.integrate.extra_checks import count_tests
 from tests.tmr.integrate.test_exclude_breaking import make_change, open_suite
 from tests.tmr.world import World, new_world
 
