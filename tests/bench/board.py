@@ -32,7 +32,7 @@ def board(world: World) -> Iterator[str]:
         delays = sorted(_press_keys(terminal))
         worst, median = delays[-1], statistics.median(delays)
         verdict = _judge(median <= 0.050)
-        yield f"{'':24}key to paint: median {median * 1000:.0f} ms, slowest of {_KEYS} {worst * 1000:.0f} ms, of at most 50 ms {verdict}"
+        yield f"{'':24}key to paint: median {median * 1000:.0f} ms, of at most 50 ms {verdict}; slowest of {_KEYS}: {worst * 1000:.0f} ms"
 
 
 def _judge(is_good: bool) -> str:
