@@ -1,6 +1,7 @@
 """Measures the baseline on real test suites, as a multiple of the same passes by bare pytest.
 
-MNGR_BENCH_SUITES names other projects than those of the list, for example `boltons==25.0.0`.
+MNGR_BENCH_SUITES names other projects than those of the list, for example `boltons==25.0.0`. MNGR_BENCH_PYTHON is the
+Python that runs the suites.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
-import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mngr import Fleet
@@ -21,7 +21,7 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
-from mngr.tmr.runners.test_run import CollectedTests, SuiteLines
+from mngr.tmr.runners.test_run import CollectedTests, SuiteLines, SuiteRequest, TestFunction
 from tests.bench.measure import Case, seconds
 from tests.bench.selection import Project, measure_selection
 from tests.bench.world import World
@@ -63,8 +63,21 @@ def _measure(world: World, project: Project) -> Iterator[Case | str]:
     traced.add(floor, seconds(lambda: run_baseline(rooms, project.commit, runner, plan, on_lines=recorded.append)))
     yield traced
     yield _describe(project, results)
+    yield _measure_tracing(project, rooms, runner, tests)
     yield _measure_second_run(world, project, collection)
     yield from measure_selection(project, functools.reduce(SuiteLines.merge, recorded))
+
+
+def _measure_tracing(
+    project: Project, rooms: CleanRoomPool, runner: PytestRunner, tests: Sequence[TestFunction]
+) -> str:
+    """Compare the processor time of the suite with and without the recording of lines."""
+    with rooms.acquire(project.commit) as room:
+        plain, traced = (
+            runner.run_suite(room, SuiteRequest(tests=list(tests), trace=trace)).whole.cpu for trace in (False, True)
+        )
+    words = subprocess.run([project.pytest[0], "--version"], capture_output=True, text=True, check=True).stdout
+    return f"{project.name}: recording lines takes {traced / plain:.2f} x the processor time of {plain:.1f} s, {words.strip()}"
 
 
 def _measure_second_run(world: World, project: Project, collection: float) -> Case:
@@ -96,7 +109,8 @@ def _run_bare(project: Project) -> None:
 def _make_environment(world: World) -> Path:
     """Return the Python of a new virtual environment with pytest."""
     place = world.root / "environment"
-    venv.create(place, with_pip=True)
+    python = os.environ.get("MNGR_BENCH_PYTHON") or sys.executable
+    subprocess.run([python, "-m", "venv", str(place)], check=True)
     subprocess.run([place / "bin" / "pip", "install", "-q", *PACKAGES], capture_output=True, check=True)
     return place / "bin" / "python"
 

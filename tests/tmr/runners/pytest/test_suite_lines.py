@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import SuiteRequest, SuiteRun
+from tests.support.newer_python import find_monitoring_python, make_environment
 from tests.tmr.world import PYTEST, new_world
 
 pytestmark = pytest.mark.agents
@@ -77,12 +79,25 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def suite_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
+def list_interpreters() -> list[str]:
+    """Return the Python of the tests and, if it is another one, a Python with `sys.monitoring`."""
+    newer = find_monitoring_python()
+    return [sys.executable, *([newer] if newer not in (None, sys.executable) else [])]
+
+
+def name_interpreter(python: str) -> str:
+    return "own Python" if python == sys.executable else "Python with sys.monitoring"
+
+
+@pytest.fixture(scope="module", params=list_interpreters(), ids=name_interpreter)
+def suite_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
     with new_world(tmp_path_factory.mktemp("lines"), FILES) as world:
-        runner = PytestRunner(PytestOptions(pytest=PYTEST))
-        request = SuiteRequest(tests=world.collected.tests, trace=True, stall=60.0)
-        yield runner.run_suite(world.room, request)
+        pytest_command = PYTEST
+        if request.param != sys.executable:
+            python = make_environment(request.param, tmp_path_factory.mktemp("python") / "environment")
+            pytest_command = [python, "-m", "pytest"]
+        runner = PytestRunner(PytestOptions(pytest=pytest_command))
+        yield runner.run_suite(world.room, SuiteRequest(tests=world.collected.tests, trace=True, stall=60.0))
 
 
 def list_shop_lines(suite_run: SuiteRun, name: str) -> list[int]:
@@ -113,3 +128,8 @@ def test_the_lines_of_a_program_that_a_test_starts_belong_to_the_test(suite_run:
 def test_lines_that_run_during_imports_belong_to_no_test(suite_run: SuiteRun) -> None:
     assert suite_run.lines.outside["shop.py"] == [2, 8, 13]
     assert suite_run.lines.modules["shop"] == "shop.py"
+
+
+@pytest.mark.full
+def test_a_python_with_sys_monitoring_is_installed_for_these_tests() -> None:
+    assert find_monitoring_python(), "install Python 3.12 or newer, and add it to PATH"
