@@ -57,6 +57,10 @@ TESTS = """
         assert done.stdout == "31\\n"
 
 
+    def test_known_coins():
+        assert "3" in open("coins.json").read()
+
+
     def test_fetch():
         assert asyncio.run(fetch(["b", "a", "c"])) == ["a", "b", "c"]
     """
@@ -65,7 +69,7 @@ TOTAL, PARSE, FETCH = "return sum(prices[1:])", "return int(text)", "return name
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    files = {"shop.py": BASE, "tests/test_shop.py": TESTS, "conftest.py": ""}
+    files = {"shop.py": BASE, "tests/test_shop.py": TESTS, "conftest.py": "", "coins.json": "[]\n"}
     with new_world(tmp_path_factory.mktemp("similar"), files) as new:
         yield new
 
@@ -131,6 +135,12 @@ def test_a_fix_without_a_call_to_compare_is_a_finding(world: World) -> None:
     receipt = verify_files(world, {"shop.py": new}, "test_total")
     assert get_row(receipt, "similar_inputs").outcome == "unclear"
     assert list_rules(receipt)["only-tested-once"][:2] == ("note", "shop.py")
+
+
+@pytest.mark.agents
+def test_a_fix_of_a_data_file_alone_is_a_finding(world: World) -> None:
+    receipt = verify_files(world, {"coins.json": "[3, 1]\n"}, "test_known_coins")
+    assert list_rules(receipt)["only-tested-once"] == ("note", "coins.json", 1)
 
 
 def test_only_changed_functions_are_probed() -> None:

@@ -27,6 +27,8 @@ from mngr.tmr.verify.experiments.experiment import (
 )
 from mngr.tmr.verify.experiments.probed_functions import list_probed_functions, write_probed_file
 from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes
+from mngr.tmr.verify.red_green import is_implementation
+from mngr.tmr.verify.rules.changed_file import ChangedFile
 
 NAME = "similar_inputs"
 _MOST_INPUTS = {"quick": 14, "full": 40}  # similar inputs for each call
@@ -71,6 +73,8 @@ class _Call(Struct):
 def try_similar_inputs(inputs: ExperimentInputs) -> ExperimentPlan:
     """Make similar calls with the new and the old implementation, and judge the differences."""
     changes = list_implementation_changes(inputs.changes)
+    if not changes and _list_data_changes(inputs):
+        return _make_unclear(inputs, "the fix changes only files that are no Python code")
     if not changes:
         return not_examined(NAME, "the claim does not change the implementation")
     token = secrets.token_hex(8)
@@ -253,7 +257,16 @@ def _make_unclear(inputs: ExperimentInputs, reason: str, row: Experiment | None 
     return ExperimentResult(row=row, findings=[_make_finding(inputs, "only-tested-once", reason)])
 
 
+def _list_data_changes(inputs: ExperimentInputs) -> list[ChangedFile]:
+    """Return the changed text files that are neither Python code, tests nor text for people."""
+    return [
+        change
+        for change in inputs.changes
+        if change.new is not None and is_implementation(change.path) and not change.path.endswith(".py")
+    ]
+
+
 def _make_finding(inputs: ExperimentInputs, rule: str, what: str) -> Finding:
-    change = list_implementation_changes(inputs.changes)[0]
+    change = (list_implementation_changes(inputs.changes) or _list_data_changes(inputs))[0]
     line = (list_changed_lines(change) or [0])[0]
     return Finding(rule=rule, level="note", path=change.path, line=line, what=what)
