@@ -7,6 +7,7 @@ two versions shows what the fix changes.
 
 from __future__ import annotations
 
+import ast
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from mngr.tmr.verify.experiments.probed_functions import list_probed_functions, 
 from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes
 from mngr.tmr.verify.red_green import is_implementation
 from mngr.tmr.verify.rules.changed_file import ChangedFile
+from mngr.tmr.verify.rules.python_source import parse_source
 
 NAME = "similar_inputs"
 _MOST_INPUTS = {"quick": 14, "full": 40}  # similar inputs for each call
@@ -166,7 +168,7 @@ def _judge(
     if not changed:
         return _make_unclear(inputs, "mngr saw no call whose outcome the fix changes", row)
     reasons = [reason for one, other in pairs for reason in _list_condition_reasons(one, other)]
-    narrow = [_find_narrow_reason(one, other) for one, other in changed]
+    narrow = [_find_narrow_reason(one, other) for one, other in changed] if _adds_code(inputs) else []
     reasons += [reason for reason in narrow[:1] if reason and all(narrow)]
     for one, other in changed:
         found = (_find_length_reason(one, other), _find_same_answer(one, other), _find_lost_error(one, other))
@@ -177,6 +179,16 @@ def _judge(
     elif all(len(_list_similar(one, other)) < _MIN_INPUTS for one, other in changed):
         return _make_unclear(inputs, "mngr found too few similar inputs", row)
     return ExperimentResult(row=row, findings=findings)
+
+
+def _adds_code(inputs: ExperimentInputs) -> bool:
+    """True when the new implementation is larger. A smaller one has no additional special case."""
+    sizes = [
+        sum(1 for _ in ast.walk(tree)) if (tree := parse_source(text)) is not None else 0
+        for change in list_implementation_changes(inputs.changes)
+        for text in (change.new, change.old)
+    ]
+    return sum(sizes[::2]) > sum(sizes[1::2])
 
 
 def _list_similar(
