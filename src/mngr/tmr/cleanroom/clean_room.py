@@ -187,10 +187,19 @@ class CleanRoom:
             texts["ended"], leftover, was_signalled, output, is_sandboxed=job.sandbox is not None
         )
         return CommandOutcome(
-            code=int(numbers["code"]), out=escape_control_characters(texts["out"]), err=escape_control_characters(texts["err"]), seconds=numbers["seconds"],
-            cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout or stall, leftover_processes=leftover,
-            is_output_cut=bool(numbers["cut"]), probe_rows=escape_control_characters(rows), stop_reason=texts["ended"].partition(" ")[2], findings=findings,
-        )  # fmt: skip
+            code=int(numbers["code"]),
+            out=escape_control_characters(texts["out"]),
+            err=escape_control_characters(texts["err"]),
+            seconds=numbers["seconds"],
+            cpu=numbers["cpu"],
+            timed_out=bool(numbers["timed_out"]),
+            timeout=timeout or stall,
+            leftover_processes=leftover,
+            is_output_cut=bool(numbers["cut"]),
+            probe_rows=escape_control_characters(rows),
+            stop_reason=texts["ended"].partition(" ")[2],
+            findings=findings,
+        )
 
     def read(self, path: str) -> bytes:
         """Return a file of the work dir as the last command left it; raise MngrError when it cannot be read."""

@@ -202,10 +202,19 @@ class _BaselineWorker:
             return
         for test in shard.tests:
             reason = suite_run.whole.why or "it did not run"
-            self._record(test, suite_run.whole.replace(
-                test=test.id, seen="suite", outcome="error", why=reason, missing=test.ids, ids={}, seconds=0.0,
-                command=join(self._runner.command(test.id)),
-            ))  # fmt: skip
+            self._record(
+                test,
+                suite_run.whole.replace(
+                    test=test.id,
+                    seen="suite",
+                    outcome="error",
+                    why=reason,
+                    missing=test.ids,
+                    ids={},
+                    seconds=0.0,
+                    command=join(self._runner.command(test.id)),
+                ),
+            )
 
     def _recover(self, shard: Shard, error: CleanRoomBroken) -> None:
         """After a clean room broke, run the shard again in smaller parts. A single test that does it again has crashed."""
@@ -327,15 +336,27 @@ def _make_interrupted_run(test: TestFunction, suite_run: SuiteRun, runner: TestR
     whole = suite_run.whole
     is_timeout = whole.outcome == "timeout"
     return TestRun(
-        test=test.id, seen="suite", outcome="timeout" if is_timeout else "crash", why=whole.why, seconds=0.0,
-        exit_code=whole.exit_code, missing=test.ids, command=join(runner.command(test.id)), output=whole.output,
-    )  # fmt: skip
+        test=test.id,
+        seen="suite",
+        outcome="timeout" if is_timeout else "crash",
+        why=whole.why,
+        seconds=0.0,
+        exit_code=whole.exit_code,
+        missing=test.ids,
+        command=join(runner.command(test.id)),
+        output=whole.output,
+    )
 
 
 def _make_crash_run(test: TestFunction, error: CleanRoomBroken, runner: TestRunner) -> TestRun:
     """Return a run with the outcome `crash`, for a test that breaks its clean room."""
     reason = f"it breaks its clean room: {error.message}"
     return TestRun(
-        test=test.id, outcome="crash", why=reason, seconds=0.0, exit_code=-1, missing=test.ids,
+        test=test.id,
+        outcome="crash",
+        why=reason,
+        seconds=0.0,
+        exit_code=-1,
+        missing=test.ids,
         command=join(runner.command(test.id)),
-    )  # fmt: skip
+    )

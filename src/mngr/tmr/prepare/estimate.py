@@ -136,8 +136,14 @@ class Estimate(Struct):
 
 
 def estimate_run(
-    plan: RunPlan, prepared: PreparedTests, tasks: list[PlannedTask], history: RunHistory, prompts: list[Prompt], slots: int, cores: int
-) -> Estimate:  # fmt: skip
+    plan: RunPlan,
+    prepared: PreparedTests,
+    tasks: list[PlannedTask],
+    history: RunHistory,
+    prompts: list[Prompt],
+    slots: int,
+    cores: int,
+) -> Estimate:
     """Estimate the run from its baseline, its tasks, its prompts and the history of earlier runs."""
     selected = prepared.selected_tests
     verdicts = Counter(result.verdict for result in prepared.tests.values())

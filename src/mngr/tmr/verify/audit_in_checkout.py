@@ -140,9 +140,7 @@ def audit_checkout(
     AuditedTestFile(local.home, root).add(
         {result.test: result.outcome for result in audited if result.outcome != "left"}
     )
-    return AuditReport(
-        program=program, audited=audited, cached=cached, test_count=len(collected.tests)
-    )  # fmt: skip
+    return AuditReport(program=program, audited=audited, cached=cached, test_count=len(collected.tests))
 
 
 def _audit_one(

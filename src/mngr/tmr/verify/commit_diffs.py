@@ -100,9 +100,16 @@ def _make_change(raw_fields: list[str], path: str, blobs: dict[str, tuple[int, b
     texts = [None if _NULL_OBJECT.match(name) else _decode_text(data) for name, data in ((old, before), (new, after))]
     is_binary = any(data is not None and b"\0" in data[:8000] for data in (before, after))
     return ChangedFile(
-        path=path, status=status[0], old_mode=old_mode, new_mode=new_mode, old_size=old_size, size=size,
-        binary=is_binary, old=texts[0], new=texts[1],
-    )  # fmt: skip
+        path=path,
+        status=status[0],
+        old_mode=old_mode,
+        new_mode=new_mode,
+        old_size=old_size,
+        size=size,
+        binary=is_binary,
+        old=texts[0],
+        new=texts[1],
+    )
 
 
 def _decode_text(data: bytes | None) -> str | None:

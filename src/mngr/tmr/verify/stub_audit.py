@@ -132,7 +132,7 @@ def audit_test(
         outcome, why, holes, modes = ("vacuous" if is_vacuous else "left"), str(error), runner.holes, ()
     return AuditResult(
         test=test.id, outcome=outcome, why=why, holes=holes, modes=list(modes), runs=runner.runs, seconds=runner.seconds
-    )  # fmt: skip
+    )
 
 
 class _AuditBudgetExhausted(Exception):
@@ -355,9 +355,14 @@ def _make_gap(
     runner: _StubRunner, test: TestFunction, program: str, rule: str, mode: str, call: ProgramCall, sentence: str
 ) -> AuditGap:
     return AuditGap(
-        rule=rule, test=test.id, mode=mode, path=call.path or test.path, line=call.line or test.line or 0,
-        command=_format_command(runner, program, call.args), what=sentence,
-    )  # fmt: skip
+        rule=rule,
+        test=test.id,
+        mode=mode,
+        path=call.path or test.path,
+        line=call.line or test.line or 0,
+        command=_format_command(runner, program, call.args),
+        what=sentence,
+    )
 
 
 def _format_command(runner: _StubRunner, program: str, args: Sequence[str]) -> str:

@@ -121,9 +121,13 @@ def _read_usage(real: "list[str]") -> bytes:
 
     try:
         completed = subprocess.run(
-            _build_command(real, ["--help"]), capture_output=True, stdin=subprocess.DEVNULL, timeout=_USAGE_TIMEOUT, check=False,
+            _build_command(real, ["--help"]),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_USAGE_TIMEOUT,
+            check=False,
             env={**os.environ, "PATH": ":".join(_list_path_dirs())},
-        )  # fmt: skip
+        )
     except (OSError, subprocess.SubprocessError):
         return b""
     return completed.stdout or completed.stderr

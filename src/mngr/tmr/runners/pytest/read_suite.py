@@ -55,9 +55,16 @@ def read_suite_run(
             runs[test.id] = _read_run(test, own_rows, sessions).replace(command=join(build_command(test.id)))
         elif own_failures := [failure for failure in list_failures(rows) if failure.id == test.path]:
             runs[test.id] = TestRun(
-                test=test.id, seen="suite", outcome="error", why=get_headline(own_failures), seconds=0.0, exit_code=1,
-                missing=test.ids, failures=own_failures, command=join(build_command(test.id)),
-            )  # fmt: skip
+                test=test.id,
+                seen="suite",
+                outcome="error",
+                why=get_headline(own_failures),
+                seconds=0.0,
+                exit_code=1,
+                missing=test.ids,
+                failures=own_failures,
+                command=join(build_command(test.id)),
+            )
     return SuiteRun(whole=whole, started=started, runs=runs, lines=parse_suite_lines(rows), culprit=culprit)
 
 

@@ -94,9 +94,16 @@ def _mutant(path: str, text: str, fault: Fault) -> Mutant:
     end = len(text) if end < 0 else end
     after = text[begin : fault.start] + fault.new + text[fault.end : end]
     return Mutant(
-        path=path, line=fault.line, kind=fault.kind, start=fault.start, end=fault.end, old=fault.old, new=fault.new,
-        before=text[begin:end].strip(), after=after.strip(),
-    )  # fmt: skip
+        path=path,
+        line=fault.line,
+        kind=fault.kind,
+        start=fault.start,
+        end=fault.end,
+        old=fault.old,
+        new=fault.new,
+        before=text[begin:end].strip(),
+        after=after.strip(),
+    )
 
 
 def _short(text: str) -> str:
