@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import shlex
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import IS_FULL_SCALE, SEED
-from tests.escapes.attempt import COPY, LOOK, MOVE, RESTART, SAVE, SYNC, TRAP, attack
+from tests.escapes.attempt import COPY, LOOK, MOVE, RESTART, SAVE, SYNC, TRAP, Target, attack
 from tests.support.person import PEOPLE
 
 ROUNDS = 60 if IS_FULL_SCALE else 2
@@ -21,7 +22,14 @@ VERBS = (
     MOVE,
     ("gc",),
     ("push src foo:src", "push README.md foo:README.md"),
+    ("message foo -m hello --timeout 1s", "migrate foo @local", "capture foo", "tmr list", "tutorial check"),
 )
+# What the user runs in a directory of the agent.
+VERBS_THERE = (
+    "list --git", "diff foo", "init --no-try", "tutorial init --program x", "tutorial sync", "tutorial check", "tmr run --dry-run",
+    "tmr verify HEAD", "map a -- true", "pull foo", "push foo", "config set project.program x", "trust --yes",
+    "create own --dirty include -- true", "create own2 --dirty ignore -- true", "destroy --force own own2",
+)  # fmt: skip
 
 # Changes the agent's files at random until it is stopped. Its arguments are a seed and the paths of the user's files.
 CHAOS = r"""
@@ -103,3 +111,24 @@ def test_an_agent_that_plants_at_random_while_every_verb_runs_leaves_no_mark(num
         for verb in (verb for group in groups for verb in group):
             target.run_verb(verb)
             assert target.list_marks() == [], f"{verb}, MNGR_TEST_SEED={SEED}"
+            directory, verb = choose.choice(list_agent_directories(target)), choose.choice(VERBS_THERE)
+            if not run_there(target, directory, verb):
+                continue
+            assert target.list_marks() == [], f"{verb} in {directory}, MNGR_TEST_SEED={SEED}"
+
+
+def list_agent_directories(target: Target) -> list[Path]:
+    """Return the agent's work dir and the directories of its outputs, also of those that the user has pulled."""
+    outputs = [path / "outputs" for path in (target.user.home / "agents").glob("*")]
+    return [target.user.home / "work" / "foo", target.user.repo / ".mngr" / "outputs" / "foo", *outputs]
+
+
+def run_there(target: Target, directory: Path, verb: str) -> bool:
+    """Run a command of the user in a directory, unless the agent has replaced or deleted the directory."""
+    if directory.is_relative_to(target.user.repo) and verb.startswith("tutorial init"):
+        return False  # This is the user's project, in which the command may write.
+    try:
+        target.run_verb(verb, cwd=directory)
+    except OSError:
+        return False
+    return True

@@ -22,7 +22,7 @@ PEOPLE = ["root", "nobody"] if os.getuid() == 0 else ["user"]
 # An ordinary user cannot read root's Python, so it is mounted where the user can.
 _BECOME = """\
 for name in python site source; do mount --bind "$1" "$name"; shift; done
-cd "$1"
+cd "$DIRECTORY" 2>/dev/null || cd "$1"
 shift
 exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 """
@@ -48,8 +48,8 @@ class Person(MngrProgram):
     ) -> subprocess.CompletedProcess[bytes]:
         input_options = {"input": data} if data is not None else {"stdin": subprocess.DEVNULL}
         return subprocess.run(  # type: ignore[call-overload,no-any-return]
-            self.argv(*words), cwd=cwd or self.repo, env={**self.env, **(env or {})}, capture_output=True,
-            timeout=timeout, check=False, **{**input_options, **more},
+            self.argv(*words), cwd=cwd or self.repo, capture_output=True, timeout=timeout, check=False,
+            env={**self.env, "DIRECTORY": str(cwd or self.repo), **(env or {})}, **{**input_options, **more},
         )  # fmt: skip
 
     def tries(self, agent: str, line: str) -> list[str]:

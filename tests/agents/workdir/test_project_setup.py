@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mngr.agents.workdir import project_setup
 from mngr.agents.workdir.project_setup import list_named_files
+from mngr.base.paths import Home
+from mngr.providers.local import LocalHost
 from tests.conftest import MngrProgram, run_git
 from tests.support.repos import commit_file, status
 
@@ -262,3 +265,18 @@ def test_carry_rejects_patterns_outside_of_the_project(mngr: MngrProgram, patter
     configure(mngr, f"[project]\ncarry = [{pattern}]\n")
     assert "is not a path inside the project" in mngr("create", "foo", *RUN, code=1).err
     assert mngr.list_agents() == []
+
+
+def test_a_file_that_is_too_large_is_not_read_whole_and_prevents_the_reuse_of_a_setup(tmp_path: Path) -> None:
+    """A branch can put a link to any file in the place of a lock file."""
+    host = LocalHost(Home(str(tmp_path / "home")))
+    large = tmp_path / "large"
+    large.touch()
+    os.truncate(large, 100 << 20)
+    (tmp_path / "uv.lock").symlink_to(large)
+    (tmp_path / "small.lock").write_text("x")
+    keys = {
+        name: {project_setup._compute_cache_key(host, str(tmp_path), "true", [name]) for _ in range(2)}
+        for name in ("uv.lock", "small.lock")
+    }
+    assert (len(keys["uv.lock"]), len(keys["small.lock"])) == (2, 1)

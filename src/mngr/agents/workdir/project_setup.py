@@ -179,27 +179,44 @@ def _has_fetched_submodules(host: Host, work_dir: str) -> bool:
     return any(host.has_path(os.path.join(work_dir, path, ".git")) for path in paths)
 
 
-_READ_FILES = 'cd -- "$1" && shift && for name; do if [ -f "$name" ]; then printf "%s\\0" "$name"; cat "$name"; printf "\\0"; fi; done'
+_MAX_INPUT_BYTES = 64 << 20  # of the files that decide the result of set-up
+_READ_FILES = 'cd -- "$1" && limit=$2 && shift 2 && for name; do if [ -f "$name" ]; then printf "%s\\0" "$name"; head -c "$limit" "$name"; printf "\\0"; fi; done'
 
 
 def _compute_cache_key(host: Host, work_dir: str, command: str, names: list[str]) -> str:
-    """Return a key for the set-up's result, from the command and the files that decide the result."""
+    """Return a key for the set-up's result, from the command and the files that decide the result.
+
+    The files belong to a branch. If they are too large, the key is new at each call, so that no result is reused.
+    """
     import hashlib
 
     digest = hashlib.sha256(command.encode())
-    if not host.is_local:
-        digest.update(host.run(["sh", "-c", _READ_FILES, "read", work_dir, *names]).out)
-        return digest.hexdigest()[:24]
-    for name in names:
-        path = os.path.join(work_dir, name)
-        if not os.path.isfile(path):  # A link can lead to a device, which has no end.
-            continue
-        try:
-            with open(path, "rb") as file:
-                digest.update(name.encode() + b"\0" + file.read() + b"\0")
-        except OSError:
-            continue
+    if host.is_local:
+        size = 0
+        for name in names:
+            data = _read_input(os.path.join(work_dir, name), _MAX_INPUT_BYTES + 1 - size)
+            if data is not None:
+                size += len(data)
+                digest.update(name.encode() + b"\0" + data + b"\0")
+    else:
+        script = ["sh", "-c", _READ_FILES, "read", work_dir, str(_MAX_INPUT_BYTES + 1), *names]
+        out = host.run(script).out
+        size = len(out)
+        digest.update(out)
+    if size > _MAX_INPUT_BYTES:
+        digest.update(os.urandom(16))
     return digest.hexdigest()[:24]
+
+
+def _read_input(path: str, max_bytes: int) -> bytes | None:
+    """Return at most `max_bytes` of a file, or None if it is missing or no regular file."""
+    if not os.path.isfile(path):  # A link can lead to a device, which has no end.
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read(max_bytes)
+    except OSError:
+        return None
 
 
 def _list_untracked_rows(host: Host, record: AgentRecord) -> set[str] | None:
