@@ -16,8 +16,9 @@ from tests.bench.engines import modal
 from tests.bench.hosts import hosts
 from tests.bench.measure import HEAD, Case
 from tests.bench.projects import projects
+from tests.bench.receipts import receipts
 from tests.bench.reduce import reduce
-from tests.bench.runs import idle, receipts, runs
+from tests.bench.runs import idle, runs
 from tests.bench.scale import scale
 from tests.bench.suites import suites
 from tests.bench.world import BIN, World

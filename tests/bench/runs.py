@@ -19,19 +19,6 @@ def test_burn():
     while time.process_time() < end:
         pass
 """
-SHOP = """def total(prices, discount=0):
-    result = 0
-    for price in prices:
-        if price > 0:
-            result = result + price
-    return result - discount
-"""
-SHOP_TEST = """from shop_{number} import total
-
-
-def test_total():
-    assert total([1, 2, -5]) == 3
-"""
 # Runs a test and appends the CPU time of all its processes to the log, if the log is writable.
 METER = """#!/bin/bash
 TIMEFORMAT='%U %S'
@@ -127,28 +114,3 @@ def _ours(root: Path) -> list[float]:
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
     baseline = [row["run"]["cpu"] for row in rows if row["type"] == "baseline_run"]
     return baseline + [run["cpu"] for row in rows if row["type"] == "checked" for run in row["check"]["results"]]
-
-
-def receipts(world: World, tests: int = 50) -> list[Case]:
-    """Measure quick and full receipts for a branch that edited many tests, against the same pytest runs alone."""
-    root = world.root / "receipts"
-    (root / "tests").mkdir(parents=True)
-    for number in range(tests):
-        (root / f"shop_{number}.py").write_text(SHOP)
-        (root / "tests" / f"test_{number}.py").write_text(SHOP_TEST.format(number=number))
-    pytest = f"{BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"
-    world.sh(f"cd {root} && git init -q -b main . && git add -A && git commit -q -m tests && git switch -q -c more")
-    paths = sorted((root / "tests").glob("test_*.py"))
-    for path in paths:
-        path.write_text(path.read_text() + "    assert total([4], discount=1) == 3\n")
-    world.sh(f"cd {root} && git commit -q -a -m '[IMPROVE_TEST] One check more' && git switch -q main")
-    times = "".join(f"tests/{path.name}\n" * 3 for path in paths)
-    cases = []
-    for level, most in (("quick", 3.0), ("full", 20.0)):
-        bare = world.time("xargs", "-P", str(os.cpu_count()), "-n", "1", *pytest.split(), cwd=root, stdin=times)
-        words = ["tmr", "verify", "more", "--runs", "3", "--verify", level, "--fresh", "-q", "--format", "json"]
-        elapsed = world.mngr(*words, cwd=root, env={"MNGR__PROJECT__PYTEST": pytest})
-        case = Case(f"{tests} {level} receipts of 3 runs", times=most)
-        case.add(bare, elapsed)
-        cases.append(case)
-    return cases
