@@ -1,0 +1,6 @@
+PRODUCTS = {"corn": "flour", "oats": "flakes"}
+
+
+def grind(grain):
+    product = PRODUCTS[grain]
+    return product

@@ -1,0 +1,3 @@
+def arrange(titles):
+    unique = set(titles)
+    return sorted(unique)
