@@ -61,6 +61,7 @@ def test_only_the_shell_module_starts_processes() -> None:
         "providers/modal/run_in_sandbox.py",
         "providers/ray/ray_calls.py",
         "providers/ray/host_actor.py",
+        "providers/ray/node_tasks.py",
         "providers/ray/work_backup.py",
     }
     assert starters <= {"base/shell.py", "kinds/player/player.py", "kinds/player/steps.py"} | in_bridges

@@ -28,6 +28,7 @@ FIXTURES = {
     "real_modal": "hosts",
     "cluster": "hosts",
     "ray": "hosts",
+    "empty_ray": "hosts",
     "slurm_cluster": "hosts",
     "slurm": "hosts",
     "machines": "hosts",

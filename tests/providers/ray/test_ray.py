@@ -313,23 +313,3 @@ def test_an_unreachable_cluster_is_reported_within_seconds(mngr: MngrProgram, cl
     mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(BIN_DIR / "python")
     assert "pip install ray" in mngr("create", "foo@.ray", *RUN, code=1).err
     assert "no option 'cpu'" in mngr("create", "foo@.ray", "-b", "cpu=1", *RUN, code=2).err
-
-
-@pytest.mark.sampled(2)
-def test_impossible_resources_are_rejected_and_busy_ones_are_waited_for(mngr: MngrProgram, cluster_of: Cluster) -> None:
-    assert "no node of the cluster has CPU 900" in mngr("create", "foo@.ray", "-b", "cpus=900", *RUN, code=2).err
-    mngr("create", "a@.ray", "-b", "cpus=64", *RUN)
-    mngr("create", "b@.ray", "-b", "cpus=64", *RUN)
-    with subprocess.Popen(
-        [BIN_DIR / "mngr", "create", "c@.ray", *RUN],
-        cwd=mngr.repo,
-        env=mngr.env,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert (
-            process.stderr and "the cluster does not have enough free CPU; waiting for ray" in process.stderr.readline()
-        )
-        mngr("destroy", "--force", "a")
-        assert process.wait(60) == 0
-    assert mngr.get_agent("c")["state"] == "RUNNING"

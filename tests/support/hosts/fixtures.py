@@ -51,6 +51,13 @@ def ray(cluster: Cluster) -> Iterator[Cluster]:
     cluster.reset()
 
 
+@pytest.fixture
+def empty_ray() -> Iterator[Cluster]:
+    """A Ray cluster without nodes, whose autoscaler can start two nodes with four CPUs each."""
+    with Cluster({"small": {"resources": {"CPU": 4}, "node_config": {}, "max_workers": 2}}) as ray_cluster:
+        yield ray_cluster
+
+
 @pytest.fixture(scope="session")
 def slurm_cluster() -> Iterator[Slurm]:
     with Slurm() as cluster:

@@ -9,6 +9,7 @@ import json
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,35 @@ QUICK = (
 )
 
 
-class Cluster:
-    """A Ray cluster with the nodes n1 and n2. `settings` are those of the provider."""
+# The configuration of Ray's autoscaler with its provider for tests, whose nodes are processes on the head. Ray's own
+# class AutoscalingCluster writes the same configuration, but the packages of Ray lack a file that it reads.
+AUTOSCALER: dict[str, Any] = {
+    "cluster_name": "fake_multinode",
+    "max_workers": 4,
+    "upscaling_speed": 1.0,
+    "idle_timeout_minutes": 60,
+    "provider": {
+        "type": "fake_multinode",
+        "use_node_id_as_ip": True,
+        "disable_node_updaters": True,
+        "disable_launch_config_check": True,
+    },
+    "head_node_type": "ray.head.default",
+    **{key: {} for key in ("docker", "auth", "file_mounts")},
+    **{f"{who}setup_commands": [] for who in ("", "head_", "worker_")},
+    **{f"{who}start_ray_commands": [] for who in ("head_", "worker_")},
+    **{key: [] for key in ("cluster_synced_files", "rsync_exclude", "rsync_filter", "initialization_commands")},
+}
 
-    def __init__(self) -> None:
+
+class Cluster:
+    """A Ray cluster with the nodes n1 and n2. `settings` are those of the provider.
+
+    With `node_types`, there is only the head, and Ray's autoscaler starts nodes of these types when they are needed.
+    """
+
+    def __init__(self, node_types: Mapping[str, Mapping[str, object]] | None = None) -> None:
+        self._node_types = node_types
         self._place = Place("ray")
         self.dir = self._place.dir
         self.engine = ENGINES / "ray"
@@ -229,6 +255,11 @@ class Cluster:
             f"--temp-dir={self.dir}/ray",
             "--include-dashboard=false",
         ]
+        if self._node_types is not None:
+            head_type = {"resources": {}, "node_config": {}, "max_workers": 0}
+            types = {"ray.head.default": head_type, **self._node_types}
+            (self.dir / "autoscaler.json").write_text(json.dumps({**AUTOSCALER, "available_node_types": types}))
+            options.append(f"--autoscaling-config={self.dir}/autoscaler.json")
         command = ["sh", "-c", HEAD, "head", str(self.dir), str(self.engine)]
         self._head = self._boot("head", command, "10.0.0.1", *options)
         head = children(self._head.pid)
@@ -240,7 +271,8 @@ class Cluster:
         script.chmod(0o755)
         self._pid = head[0]
         self._until(lambda: "Ray runtime started" in self._log("head"))
-        self.restore()
+        if self._node_types is None:
+            self.restore()
 
     def _add(self, name: str, address: str) -> None:
         """Add a node, and connect it to the head."""
@@ -273,6 +305,7 @@ class Cluster:
             f"HOME={self.dir}",
             "LANG=C.UTF-8",
             *QUICK,
+            *(("AUTOSCALER_UPDATE_INTERVAL_S=1", "RAY_FAKE_CLUSTER=1") if self._node_types is not None else ()),
             "RAY_USAGE_STATS_ENABLED=0",
         ]
         python = str(self.dir / "engine" / "bin" / "python")

@@ -103,7 +103,8 @@ class HostPool:
         self._can_prepare = False
         if self.provider is not None:
             host_provider: Any = ctx.get_provider(self.provider)
-            # A busy provider must fail at once: the governor waits, and other agents can start meanwhile.
+            # A busy provider must fail at once: the governor waits, and other agents can start meanwhile. Slurm and Ray
+            # have a queue, in which each host waits for its place.
             host_provider.waits = False
             self._hourly_rate = find_hourly_rate(ctx, self.provider)
             self._can_prepare = host_provider.can_snapshot_hosts and options.transfer == "mirror"

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 
-from mngr.base import shell
+from mngr.base import shell, time_format
 from mngr.base.errors import HostGone, MngrError, UsageError
 from mngr.base.untrusted_json import find_text, get_object, get_objects, get_text
 from mngr.host import host_store
-from mngr.providers.bridge.connection import Bridge, BridgeTransport, EngineModule, StoppedTransport
+from mngr.providers.bridge.connection import (
+    MAX_CALL_SECONDS,
+    Bridge,
+    BridgeTransport,
+    EngineModule,
+    StoppedTransport,
+)
 from mngr.providers.ray.actor_messages import ActorAddress, ActorPlan, OpenedHost, ResourceRequest
 from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author, parse_number
@@ -27,10 +33,11 @@ if TYPE_CHECKING:
 ERROR_HINTS = {
     "unreachable": "see whether the cluster runs: ray status; and check its address: mngr config get providers.ray.address",
     "missing": "install the cluster's version for that Python: pip install ray==VERSION; or choose another Python: mngr config set providers.ray.python PATH",
-    "busy": "wait until hosts are stopped or destroyed, or request less with -b",
+    "busy": "wait longer: mngr config set providers.ray.wait 1h; or request less with -b; see the nodes: ray status",
 }
 _ENGINE = EngineModule(name="mngr.providers.ray.ray_calls", variables=("RAY_",), hints=ERROR_HINTS)
 PLACEMENTS = ("spread", "pack")
+DEFAULT_WAIT = "10m"  # the time limit for a host that waits for a node
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # The mark at the end proves that the whole archive was transferred.
 _PACK_SCRIPT = 'cd "$HOME" && tar -cf - --exclude=./.tmp . && printf %s {mark} >&2'
@@ -73,6 +80,7 @@ class RayProvider(OnDemandProvider[RayMachine]):
 
     def make_engine(self, name: str, home: Home, options: dict[str, object], note: Note) -> Engine[RayMachine]:
         self._ray_engine = RayEngine(name, home, options, note)
+        self.patience = self._ray_engine.wait
         return self._ray_engine
 
     def list_backups(self, host: str) -> dict[str, dict[str, object]]:
@@ -88,7 +96,7 @@ class RayEngine(EngineDefaults[RayMachine]):
     """The engine for Ray. The code that uses Ray's library is in mngr.providers.ray.ray_calls."""
 
     options: tuple[str, ...] = ("cpus", "gpus", "memory", "placement", "resources.")
-    settings: tuple[str, ...] = ("address", "python", "directory")
+    settings: tuple[str, ...] = ("address", "python", "directory", "wait")
     can_stop = True
     can_snapshot = False
 
@@ -97,6 +105,7 @@ class RayEngine(EngineDefaults[RayMachine]):
         self._home = home
         self._note = note
         self._key = host_store.compute_owner_key(home)
+        self.wait = time_format.parse_duration(str(options.get("wait") or DEFAULT_WAIT))
         self._directory = str(options.get("directory") or f"/var/tmp/mngr-ray-{os.getuid()}")
         self._bridge = Bridge(
             provider, home, _ENGINE, {"address": options.get("address")}, python=options.get("python")
@@ -231,7 +240,17 @@ class RayEngine(EngineDefaults[RayMachine]):
         """Create the host's actor, on this node if one is given, and return the machine with it."""
         assert machine.wish is not None
         about, wish = machine.about.to_dict(), machine.wish.to_dict()
-        opened = OpenedHost.read(self._bridge.call("create", about=about, wish=wish, node=node, host=name))
+        answer = self._bridge.call(
+            "create",
+            note=self._note,
+            about=about,
+            wish=wish,
+            node=node,
+            patience=self.wait,
+            host=name,
+            timeout=self.wait + MAX_CALL_SECONDS,
+        )
+        opened = OpenedHost.read(answer)
         if opened.space not in ("own", machine.space):
             self._note(
                 f"{opened.address} allows no namespaces, so mngr searches for leftover processes of {name} when it ends"

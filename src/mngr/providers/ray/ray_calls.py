@@ -16,13 +16,12 @@ from ray.exceptions import (  # type: ignore[import-not-found, unused-ignore]
     RayActorError,
     RayError,
 )
-from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, unused-ignore]
-    NodeAffinitySchedulingStrategy as OnNode,
-)
 
 from mngr.providers.bridge.engine_interface import EngineError
-from mngr.providers.ray import host_actor, host_init_process, work_backup
+from mngr.providers.ray import autoscaler_config, host_actor, host_init_process, work_backup
+from mngr.providers.ray import cluster_capacity as capacity
 from mngr.providers.ray.actor_messages import ActorAddress, ActorPlan, ResourceRequest
+from mngr.providers.ray.node_tasks import START_TIMEOUT, make_node_task, pin_to_node, wait_with_timeout
 from mngr.providers.ray.reachability import check_reachable, get_error_line, resolve_address
 
 TYPE_CHECKING = False
@@ -36,10 +35,9 @@ if TYPE_CHECKING:
 
 NAMESPACE = "mngr"
 ANSWER_TIMEOUT = 10.0  # seconds; an actor must answer within this time
-START_TIMEOUT = 60.0  # seconds; for starting an actor if there is capacity
 STREAM_QUEUE_SIZE = 4  # chunks of a stream that wait for their reader
 
-for module in (host_actor, work_backup):
+for module in (host_actor, work_backup, autoscaler_config):
     cloudpickle.register_pickle_by_value(module)
 
 
@@ -74,11 +72,12 @@ class RayBridgeEngine:
         return command
 
     async def do_create(
-        self, note: Note, about: dict[str, object], wish: dict[str, object], node: str | None
+        self, note: Note, about: dict[str, object], wish: dict[str, object], node: str | None, patience: float
     ) -> dict[str, object]:
         """Create the host's actor, or use the existing one, and return its facts.
 
-        The actor runs on `node`, where its files are, or wherever there is capacity.
+        The actor runs on `node`, where its files are, or wherever there is capacity. It may wait `patience` seconds in
+        Ray's queue, where an autoscaler sees it.
         """
         self._connect()
         plan, request = ActorPlan.read(about), ResourceRequest.read(wish)
@@ -86,15 +85,23 @@ class RayBridgeEngine:
         self._actors.pop(plan.actor, None)  # The cached actor may be dead.
         actor = self._find_actor(plan.actor)
         if actor is None:
-            self._check_capacity(request)
+            await capacity.check_possible(request)
+            if lack := capacity.describe_lack(request):
+                note(f"{lack}; the host waits until Ray has a place for it")
+            else:
+                patience = max(patience, START_TIMEOUT)
             options = _build_actor_options(plan.actor, request, node)
             actor_facts = {**about, "init_program": _read_source(host_init_process), "wish": wish}
             actor = ray.remote(host_actor.HostActor).options(**options).remote(actor_facts)
         try:
-            return dict(await _wait_with_timeout(START_TIMEOUT, actor.open_host.remote()))
+            return dict(await wait_with_timeout(patience, actor.open_host.remote()))
         except TimeoutError:
             ray.kill(actor)
-            raise EngineError("busy", "Ray found no free node for the host within a minute") from None
+            raise EngineError("busy", f"Ray found no free node for the host within {patience:g} s") from None
+        except asyncio.CancelledError:
+            if capacity.is_pending(actor):  # The client is gone, so nobody waits for the host.
+                ray.kill(actor)
+            raise
         except RayError as error:
             raise EngineError("other", f"the host could not be started: {get_error_line(error)}") from None
 
@@ -116,8 +123,9 @@ class RayBridgeEngine:
         actor, is_deleted = self._find_actor(plan.actor), False
         if actor is not None:
             try:
-                await _wait_with_timeout(60.0, actor.remove_host.remote())
-                is_deleted = True
+                if not capacity.is_pending(actor):
+                    await wait_with_timeout(60.0, actor.remove_host.remote())
+                    is_deleted = True
             except (TimeoutError, RayError):
                 pass
             ray.kill(actor)
@@ -210,7 +218,7 @@ class RayBridgeEngine:
     async def _ask_actor(self, ref: Any, actor_description: str) -> Any:
         """Return an actor's answer. Raise EngineError if it does not answer in time."""
         try:
-            return await _wait_with_timeout(ANSWER_TIMEOUT, ref)
+            return await wait_with_timeout(ANSWER_TIMEOUT, ref)
         except TimeoutError:
             raise EngineError("unreachable", f"{actor_description} did not answer within {ANSWER_TIMEOUT:g}s") from None
         except RayError as error:
@@ -222,10 +230,10 @@ class RayBridgeEngine:
         if backup is None:
             return
         try:
-            await _wait_with_timeout(ANSWER_TIMEOUT, backup.forget_host.remote(plan.tag))
+            await wait_with_timeout(ANSWER_TIMEOUT, backup.forget_host.remote(plan.tag))
             prefix = f"host:{plan.keeper.partition(':')[2]}:"
             if not any(name.startswith(prefix) for name in _list_actor_names()):
-                await _wait_with_timeout(ANSWER_TIMEOUT, backup.forget_all.remote())
+                await wait_with_timeout(ANSWER_TIMEOUT, backup.forget_all.remote())
                 ray.kill(backup)
                 self._actors.pop(plan.keeper, None)
         except (TimeoutError, RayError):
@@ -234,7 +242,7 @@ class RayBridgeEngine:
     async def _delete_directory(self, node: str, path: str) -> None:
         """Delete the directory of an actor that ended by itself."""
         try:
-            await _wait_with_timeout(START_TIMEOUT, _make_node_task(node, host_actor.remove_directory).remote(path))
+            await wait_with_timeout(START_TIMEOUT, make_node_task(node, host_actor.remove_directory).remote(path))
         except (TimeoutError, RayError):
             pass
 
@@ -242,7 +250,7 @@ class RayBridgeEngine:
         """True when the directory exists on the node."""
         try:
             return bool(
-                await _wait_with_timeout(START_TIMEOUT, _make_node_task(node, host_actor.has_directory).remote(path))
+                await wait_with_timeout(START_TIMEOUT, make_node_task(node, host_actor.has_directory).remote(path))
             )
         except (TimeoutError, RayError):
             raise EngineError("unreachable", "its node does not answer") from None
@@ -285,21 +293,6 @@ class RayBridgeEngine:
 
     def _is_node_up(self, node: str) -> bool:
         return any(row["NodeID"] == node and row["Alive"] for row in ray.nodes())
-
-    def _check_capacity(self, request: ResourceRequest) -> None:
-        """Raise EngineError if no node is large enough, or if the cluster has no capacity now."""
-        wanted = {"CPU": request.cpus, "GPU": request.gpus, "memory": request.memory, **request.resources}
-        wanted = {key: value for key, value in wanted.items() if value}
-        node_resources = [row["Resources"] for row in ray.nodes() if row["Alive"]]
-        if not any(
-            all(resources.get(key, 0) >= value for key, value in wanted.items()) for resources in node_resources
-        ):
-            description = ", ".join(f"{key} {value:g}" for key, value in wanted.items())
-            raise EngineError("usage", f"no node of the cluster has {description}")
-        free = ray.available_resources()
-        for key, value in wanted.items():
-            if free.get(key, 0) < value:
-                raise EngineError("busy", f"the cluster does not have enough free {key}")
 
 
 class RayCommand:
@@ -389,7 +382,7 @@ class RayCommand:
         """Call a method of the host's actor and return its answer. Raise EngineError if that fails."""
         actor = self._engine.get_actor(self._host)
         try:
-            return await _wait_with_timeout(seconds, getattr(actor, method).remote(*words))
+            return await wait_with_timeout(seconds, getattr(actor, method).remote(*words))
         except TimeoutError:
             raise EngineError("unreachable", f"it did not answer within {seconds:g}s") from None
         except ActorUnavailableError:
@@ -409,18 +402,9 @@ def _build_actor_options(actor: str, request: ResourceRequest, node: str | None)
         "memory": request.memory or None, "resources": request.resources or None,
     }  # fmt: skip
     options["scheduling_strategy"] = (
-        _pin_to_node(node) if node else {"spread": "SPREAD", "pack": "DEFAULT"}[request.placement]
+        pin_to_node(node) if node else {"spread": "SPREAD", "pack": "DEFAULT"}[request.placement]
     )
     return options
-
-
-def _make_node_task(node: str, function: Any) -> Any:
-    """Return a Ray function that runs once, on this node."""
-    return ray.remote(function).options(num_cpus=0, scheduling_strategy=_pin_to_node(node), max_retries=0)
-
-
-def _pin_to_node(node: str) -> Any:
-    return OnNode(node_id=node, soft=False)
 
 
 def _build_kill_command(address: str, name: str) -> str:
@@ -432,14 +416,6 @@ def _build_kill_command(address: str, name: str) -> str:
 def _list_actor_names() -> list[str]:
     rows = ray.util.list_named_actors(all_namespaces=True)
     return [str(row["name"]) for row in rows if row["namespace"] == NAMESPACE]
-
-
-async def _wait_with_timeout(seconds: float, ref: Any) -> Any:
-    return await asyncio.wait_for(_get_value(ref), seconds)
-
-
-async def _get_value(ref: Any) -> Any:
-    return await ref
 
 
 def _read_source(module: Any) -> str:
