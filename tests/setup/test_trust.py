@@ -101,6 +101,19 @@ def test_an_agents_work_dir_cannot_be_trusted(mngr: MngrProgram) -> None:
     assert not (work / "ran").exists()
 
 
+def test_settings_that_an_agent_wrote_are_refused_without_a_question(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "--sandbox", "--", "sleep", "1000")
+    mark = mngr.repo.parent / "mark"
+    line = f"[project]\\nsetup = \"touch {mark}\"\\n"
+    mngr("exec", "foo", "--", "sh", "-c", f"mkdir -p .mngr; printf '{line}' > .mngr/settings.toml")
+    command = ["mngr", "create", "bar", "--from", "foo", "--dirty", "include", "--no-connect", "--", "sleep", "1000"]
+    with PtyTerminal(command, mngr.repo, mngr.env) as terminal:
+        shown = terminal.wait_for_text("Hint:")
+        assert terminal.process.wait() == 1
+    assert "the settings in the work dir of foo" in shown and "Do you trust them?" not in shown
+    assert not mark.exists() and not list((mngr.home / "trust").glob("*.json"))
+
+
 def test_init_and_config_set_trust_what_they_write(mngr: MngrProgram) -> None:
     (mngr.repo / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     mngr("init")

@@ -129,21 +129,25 @@ class Context:
         """Return all layers of settings that apply to a project, which may be on another host."""
         if host.is_local:
             return self.load_project_settings(root)
-        return self.load_foreign_settings(host, root, f"{host.name}:{root}")
+        is_from_agent = root.startswith(host.home.work_dirs + "/")
+        return self.load_foreign_settings(host, root, f"{host.name}:{root}", is_from_agent=is_from_agent)
 
-    def load_foreign_settings(self, host: Host, root: str, place: str) -> Settings:
-        """Return the settings for a copy of a project that comes from `place`, an address or a URL."""
+    def load_foreign_settings(self, host: Host, root: str, place: str, *, is_from_agent: bool) -> Settings:
+        """Return the settings for a copy of a project that comes from `place`: an address, a URL or an agent."""
         text = _read_foreign_settings(host, os.path.join(root, paths.PROJECT_SETTINGS))
         if text is None:
             return self.load_project_settings(None)
         settings = config.load_settings(
             self.home.settings, None, self._assignments, dict(os.environ), project=(place, text)
         )
-        settings.check_trust = lambda: self._check_foreign_trust(place, settings)
+        settings.check_trust = lambda: self._check_foreign_trust(place, settings, is_from_agent)
         return settings
 
-    def _check_foreign_trust(self, place: str, settings: Settings) -> None:
-        """Raise MngrError unless the user trusts the settings, for `place` or for the current project, or agrees now."""
+    def _check_foreign_trust(self, place: str, settings: Settings, is_from_agent: bool) -> None:
+        """Raise MngrError unless the user trusts the settings, for `place` or for the current project, or agrees now.
+
+        The user cannot trust what an agent wrote into its copy.
+        """
         from mngr.base import project_trust
 
         root = paths.find_project_root(self.cwd)
@@ -155,6 +159,11 @@ class Context:
         if not changes or project_trust.is_hash_trusted(self.home.trust, place, values):
             return
         listed = project_trust.describe_changes(changes)
+        if is_from_agent:
+            raise MngrError(
+                f"the settings in the work dir of {place} differ from those that you trust:\n{listed}",
+                "if you trust them, pull the agent's work, then run in your project: mngr trust",
+            )
         if self.ask_trust is None or not self.ask_trust(project_trust.format_question(place, changes)):
             raise MngrError(
                 f"you have not trusted the settings in {place}:\n{listed}",

@@ -372,7 +372,8 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         )
     else:
         place = shell.redact_password(plan.spec.source or record.source or record.work_dir)
-        settings = ctx.load_foreign_settings(host, record.work_dir, place)
+        is_from_agent = ":" not in place  # a URL or the address of another host has a colon
+        settings = ctx.load_foreign_settings(host, record.work_dir, place, is_from_agent=is_from_agent)
     project_setup.run_or_reuse_setup(
         host,
         record,
