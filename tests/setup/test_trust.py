@@ -104,7 +104,7 @@ def test_an_agents_work_dir_cannot_be_trusted(mngr: MngrProgram) -> None:
 def test_settings_that_an_agent_wrote_are_refused_without_a_question(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--sandbox", "--", "sleep", "1000")
     mark = mngr.repo.parent / "mark"
-    line = f"[project]\\nsetup = \"touch {mark}\"\\n"
+    line = f'[project]\\nsetup = "touch {mark}"\\n'
     mngr("exec", "foo", "--", "sh", "-c", f"mkdir -p .mngr; printf '{line}' > .mngr/settings.toml")
     command = ["mngr", "create", "bar", "--from", "foo", "--dirty", "include", "--no-connect", "--", "sleep", "1000"]
     with PtyTerminal(command, mngr.repo, mngr.env) as terminal:

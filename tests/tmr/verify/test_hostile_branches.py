@@ -145,6 +145,20 @@ def test_an_agent_on_an_untrusted_branch_does_not_fill_the_cache_of_the_others(p
     assert logs == ["a trusted run\n"] * 2
 
 
+def test_a_branch_that_the_user_reviews_does_not_fill_the_cache_of_the_default_branch(project: MngrProgram) -> None:
+    run_git(project.repo, "checkout", "-qb", "hostile")
+    commit_file(project.repo, "scripts/helper.sh", "mkdir -p .venv; echo hostile >.venv/poison\n")
+    project("create", "reviewed", "--", "sleep", "1000")
+    assert (project.get_work_dir("reviewed") / ".venv/poison").exists()
+    run_git(project.repo, "checkout", "-q", "main")
+    project("create", "good", "--", "sleep", "1000")
+    assert not (project.get_work_dir("good") / ".venv/poison").exists()
+    run_git(project.repo, "checkout", "-q", "hostile")
+    project("create", "again", "--", "sleep", "1000")
+    logs = [log.read_text() for log in project.home.glob("agents/*/setup.log")]
+    assert logs == ["a trusted run\n"] * 2, "the third agent reuses a result"
+
+
 def set_up_with(project: MngrProgram, script: str) -> None:
     """Replace the trusted set-up script of the project."""
     commit_file(project.repo, "scripts/setup.sh", script)

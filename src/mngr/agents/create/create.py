@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.create import planning
+from mngr.agents.create import content_trust, planning
 from mngr.agents.create.batched_steps import (
     MAX_PARALLEL_AGENTS,
     get_message_timeout,
@@ -333,7 +333,7 @@ def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentReco
         runs_filters = planning.has_trusted_content(ctx, plan, record)
         transfer.make_worktree(host, repo, record, runs_filters=runs_filters)
     elif record.transfer == "mirror" and repo is not None:
-        runs_filters = plan.spec.runs_filters and planning.has_trusted_content(ctx, plan, record)
+        runs_filters = plan.spec.runs_filters and content_trust.has_trusted_content(ctx, plan, record)
         transfer.make_mirror(host, source, record, runs_filters=runs_filters)
     elif record.transfer == "copy":
         transfer.make_copy(host, source, record)
@@ -378,7 +378,7 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         host,
         record,
         settings,
-        lambda: planning.find_untrusted_content(ctx, plan, record, source_dir),
+        lambda: content_trust.find_setup_origin(ctx, plan, record, source_dir),
         project=source_dir or plan.spec.source or record.work_dir,
         hidden_variables=list(environment.get_inherited_variables(ctx.get_agent_kind(record))),
     )

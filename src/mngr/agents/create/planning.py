@@ -19,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.agents.create.spec import AgentSpec
-    from mngr.base.model import AgentRecord
     from mngr.host.git import Repo
     from mngr.host.protocol import Host
 
@@ -384,31 +383,3 @@ def _exclude_shared_transfers(source: ProjectSource, spec: AgentSpec) -> Project
         return source
     modes = ("mirror", "copy") if spec.sandbox else ("mirror", "copy", "none")
     return source.replace(transfers=tuple(mode for mode in modes if mode in source.transfers))
-
-
-def has_trusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord) -> bool:
-    """True if the user's checkout contains the commit that the agent starts from."""
-    source = plan.source
-    project_dir = source.project_dir if source.is_bare else source.root_dir
-    return find_untrusted_content(ctx, plan, record, plan.spec.settings_root or project_dir) is None
-
-
-def find_untrusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord, project_dir: str | None) -> str | None:
-    """Return None if the user's checkout contains the commit that the agent starts from, else a name of its content.
-
-    The name is empty if the agent also has files that are in no commit.
-    """
-    source = plan.source
-    is_agent_source = source.git_command not in (git.GIT, git.SAFE_GIT) or ctx.is_agent_work_dir(source.path)
-    if project_dir is not None and record.base is not None and not is_agent_source:
-        if source.repo is not None and record.base == source.repo.head and project_dir == source.root_dir:
-            return None
-        host = ctx.local_host if plan.spec.settings_root is not None else source.host
-        if (
-            git.run(
-                host, project_dir, "merge-base", "--is-ancestor", record.base, "HEAD", git_command=git.SAFE_GIT
-            ).code
-            == 0
-        ):
-            return None
-    return "" if plan.copies_dirty_files else record.base or ""

@@ -326,11 +326,13 @@ def _set_up(job: _RestoreJob, record: AgentRecord) -> None:
         project_setup.copy_carried_files(
             job.ctx.local_host, root, host, record, settings, replace=False, git_command=git.SAFE_GIT
         )
-        project_setup.run_or_reuse_setup(host, record, settings, lambda: "", project=root)
+        project_setup.run_or_reuse_setup(host, record, settings, lambda: project_setup.NOT_CACHED, project=root)
     # The settings in the work dir come from the agent, so mngr does not run their set-up on this machine.
     elif not host.is_local:
         settings = job.ctx.load_host_settings(host, record.work_dir)
-        project_setup.run_or_reuse_setup(host, record, settings, lambda: "", project=record.work_dir)
+        project_setup.run_or_reuse_setup(
+            host, record, settings, lambda: project_setup.NOT_CACHED, project=record.work_dir
+        )
 
 
 def _commit(job: _RestoreJob, record: AgentRecord) -> AgentRecord:

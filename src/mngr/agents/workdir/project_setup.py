@@ -12,6 +12,7 @@ from mngr.agents.sandbox import bubblewrap
 from mngr.agents.workdir.transfer import copy_files, list_existing_files
 from mngr.base import shell
 from mngr.base.errors import MngrError
+from mngr.base.model import Struct
 from mngr.host import git, scripts
 
 TYPE_CHECKING = False
@@ -124,20 +125,29 @@ def _filter_ignored(host: Host, source: str, names: list[str], git_command: tupl
     return [name.rstrip("/") for name in ignored if name]
 
 
+class SetupOrigin(Struct):
+    """Where the content of a work dir comes from, and which later set-ups may reuse the result of its set-up."""
+
+    is_trusted: bool  # the user's checkout contains the content
+    cache_name: str | None  # the result is cached for this name only; empty: not at all; None: for the whole project
+
+
+NOT_CACHED = SetupOrigin(is_trusted=False, cache_name="")
+
+
 def run_or_reuse_setup(
     host: Host,
     record: AgentRecord,
     settings: Settings,
-    find_untrusted_content: Callable[[], str | None],
+    find_origin: Callable[[], SetupOrigin],
     *,
     project: str,
     hidden_variables: Sequence[str] = (),
 ) -> None:
     """Make the work dir runnable: copy the cached result of the same set-up, or run the set-up.
 
-    `find_untrusted_content` returns None if the user's checkout contains the work dir's content. Otherwise it returns a
-    name of that content, and mngr caches the result for this name only. mngr caches nothing for an empty name.
-    Set-ups of the same `project` share downloaded packages. They never see the `hidden_variables`.
+    `find_origin` tells which later set-ups may reuse the result. Set-ups of the same `project` share downloaded packages.
+    They never see the `hidden_variables`.
     """
     command = settings.get("project.setup")
     if not command:
@@ -152,17 +162,17 @@ def run_or_reuse_setup(
             return
         from mngr.agents.workdir.setup_run import run_setup
 
-        content = find_untrusted_content()
-        cached_dir = common_dir if content is None else f"{common_dir}-{content}"
-        if can_reuse and content and _copy_cached_setup(host, cached_dir, record.work_dir):
+        origin = find_origin()
+        cached_dir = common_dir if origin.cache_name is None else f"{common_dir}-{origin.cache_name}"
+        if can_reuse and origin.cache_name and _copy_cached_setup(host, cached_dir, record.work_dir):
             return
         before = _list_untracked_rows(host, record)
         carried = _list_ignored_files(host, record.work_dir, before or set())
         run_setup(
-            host, record, settings, project=project, hidden_variables=hidden_variables, is_trusted=content is None
+            host, record, settings, project=project, hidden_variables=hidden_variables, is_trusted=origin.is_trusted
         )
         after = _list_untracked_rows(host, record)
-        if before is None or after is None or content == "" or _has_fetched_submodules(host, record.work_dir):
+        if before is None or after is None or origin.cache_name == "" or _has_fetched_submodules(host, record.work_dir):
             return
         has_replaced_directory = any(f"{row}/" in before for row in after)  # The next agent carries the directory.
         if not has_replaced_directory:
