@@ -21,7 +21,7 @@ _MODULE = "<module>"
 _PLAIN_GIT = {
     # The source of an agent. Its command is guarded if the source is another agent.
     "agents/create/create.py": {"_set_up"},
-    "agents/create/content_trust.py": {"find_setup_origin"},
+    "agents/create/content_trust.py": {"_is_in_checkout"},
     "agents/create/planning.py": {"_list_dirty_files"},
     "agents/sync/source_cache.py": {"copy_source_to_host", "_update_ref"},
     "agents/workdir/source.py": {_MODULE, "_get_remote_source"},  # also fetches from the address that the user gave

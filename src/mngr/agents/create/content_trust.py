@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mngr.agents.workdir.project_setup import SetupOrigin
 from mngr.host import git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.agents.create.planning import CreatePlan
+    from mngr.agents.workdir.project_setup import SetupOrigin
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
@@ -26,6 +26,8 @@ def find_setup_origin(ctx: Context, plan: CreatePlan, record: AgentRecord, proje
     Set-up can read any file of the commit. Results for the checked-out branch count for the whole project only if it is
     the default branch: the user may have checked out another branch to review it.
     """
+    from mngr.agents.workdir.project_setup import SetupOrigin
+
     if project_dir is not None and record.base is not None and _is_in_checkout(ctx, plan, record, project_dir):
         host = _get_project_host(ctx, plan)
         return SetupOrigin(is_trusted=True, cache_name=_find_branch_cache(host, project_dir, record.base))

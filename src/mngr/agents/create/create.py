@@ -330,7 +330,7 @@ def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentReco
     """Create the work dir by the agent's transfer mode."""
     source, repo = plan.source, plan.source.repo
     if record.transfer == "worktree" and repo is not None:
-        runs_filters = planning.has_trusted_content(ctx, plan, record)
+        runs_filters = content_trust.has_trusted_content(ctx, plan, record)
         transfer.make_worktree(host, repo, record, runs_filters=runs_filters)
     elif record.transfer == "mirror" and repo is not None:
         runs_filters = plan.spec.runs_filters and content_trust.has_trusted_content(ctx, plan, record)
