@@ -18,6 +18,7 @@ from tests.bench.measure import HEAD, Case
 from tests.bench.projects import projects
 from tests.bench.receipts import receipts
 from tests.bench.reduce import reduce
+from tests.bench.remote_tests import remote_tests
 from tests.bench.runs import idle, runs
 from tests.bench.scale import scale
 from tests.bench.suites import suites
@@ -173,6 +174,7 @@ PARTS: dict[str, Callable[[World], Iterable[Shown | str]]] = {
     "receipts": receipts,
     "reduce": reduce,
     "suites": suites,
+    "test-on": remote_tests,
     "scale": scale,
     "growth": _growth,
     "board": board,

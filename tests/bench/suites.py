@@ -35,9 +35,9 @@ PACKAGES = ("pytest==8.4.2",)
 
 def suites(world: World) -> Iterator[Case | str]:
     """Measure collection, the baseline and a repeated baseline on each project."""
-    python = _make_environment(world)
+    python = make_environment(world)
     for requirement in os.environ.get("MNGR_BENCH_SUITES", "").split() or PROJECTS:
-        yield from _measure(world, _unpack(world, requirement, python))
+        yield from _measure(world, unpack(world, requirement, python))
 
 
 def _measure(world: World, project: Project) -> Iterator[Case | str]:
@@ -106,7 +106,7 @@ def _run_bare(project: Project) -> None:
     subprocess.run([*project.pytest, "-q"], cwd=project.repo, env=env, capture_output=True, check=False)
 
 
-def _make_environment(world: World) -> Path:
+def make_environment(world: World) -> Path:
     """Return the Python of a new virtual environment with pytest."""
     place = world.root / "environment"
     python = os.environ.get("MNGR_BENCH_PYTHON") or sys.executable
@@ -115,7 +115,7 @@ def _make_environment(world: World) -> Path:
     return place / "bin" / "python"
 
 
-def _unpack(world: World, requirement: str, python: Path) -> Project:
+def unpack(world: World, requirement: str, python: Path) -> Project:
     """Download a source distribution and commit its files."""
     name, _, version = requirement.partition("==")
     place = world.root / "projects"
