@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mngr.mapreduce.journal.journal_file import read_journal
 from mngr.overview.follow_runs import JournalFollower, RunFollower
-from mngr.overview.run_facts import RunHistory
+from mngr.overview.run_facts import RunTimeline
 from tests.support.runfolder import RunFolder
 
 
@@ -51,7 +51,7 @@ def test_a_damaged_row_is_counted_and_skipped(tmp_path: Path) -> None:
 
 
 def test_the_facts_of_a_run_name_counts_root_causes_and_cost(tmp_path: Path) -> None:
-    history = RunHistory(read_journal(make_run(tmp_path).run.journal))
+    history = RunTimeline(read_journal(make_run(tmp_path).run.journal))
     facts = history.build_facts(0.0)
     assert (facts.settled, facts.total, facts.counts) == (20, 20, "")
     assert facts.root_causes == "1 root cause, shared by 9 tests: 0 repaired, 0 not repaired"
@@ -61,7 +61,7 @@ def test_the_facts_of_a_run_name_counts_root_causes_and_cost(tmp_path: Path) -> 
 
 def test_the_pace_of_a_run_gives_the_remaining_time(tmp_path: Path) -> None:
     rows = read_journal(make_run(tmp_path).run.journal)
-    history = RunHistory()
+    history = RunTimeline()
     for row in rows:
         history.add_row(row)
         facts = history.build_facts(0.0)
@@ -83,7 +83,7 @@ def test_a_root_cause_is_repaired_by_its_own_task_or_not_repaired(tmp_path: Path
     folder.row(3, "base_moved", by="slug-one", commit="c" * 40, added=True)
     folder.row(3, "root_cause_unrepaired", root_cause="two", tests=["t::a"], why="no agent fixed it")
     folder.write()
-    facts = RunHistory(read_journal(folder.run.journal)).build_facts(0.0)
+    facts = RunTimeline(read_journal(folder.run.journal)).build_facts(0.0)
     assert [(cause.title, cause.tests, cause.state) for cause in facts.causes] == [
         ("cause one", 1, "repaired"), ("cause two", 1, "not repaired"), ("cause three", 1, "open"),
     ]  # fmt: skip

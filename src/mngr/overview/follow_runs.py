@@ -12,7 +12,7 @@ from mngr.mapreduce.journal.journal_file import decode_row, find_writer
 from mngr.mapreduce.journal.journal_rows import EndedRow
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import RunDir, list_runs
-from mngr.overview.run_facts import RunFacts, RunHistory
+from mngr.overview.run_facts import RunFacts, RunTimeline
 from mngr.tmr.run_plan import load_plan
 
 _CHUNK_BYTES = 1 << 20
@@ -92,7 +92,7 @@ class _FollowedRun:
     def __init__(self, root: str, name: str) -> None:
         self._run = RunDir(root, name)
         self._journal = JournalFollower(self._run.journal)
-        self._history = RunHistory()
+        self._history = RunTimeline()
         self.card = RunCard(name=name, state="interrupted", facts=self._history.build_facts(time.time()))
 
     def read(self) -> None:
@@ -148,7 +148,7 @@ def _find_budget(run: RunDir) -> float | None:
     return None
 
 
-def _build_task(history: RunHistory, slug: str) -> RunTask:
+def _build_task(history: RunTimeline, slug: str) -> RunTask:
     task = history.state.tasks[slug]
     return RunTask(
         slug=slug,

@@ -100,7 +100,7 @@ def format_clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
-class RunHistory:
+class RunTimeline:
     """The rows of a run so far. `began_at` is the start of a resumed run, whose earlier rows are given."""
 
     def __init__(self, rows: Iterable[JournalRow] = (), began_at: float | None = None) -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 
 from mngr.cli.framework.terminal_text import count_columns, fit_line, get_terminal_size
-from mngr.overview.run_facts import RunHistory, format_bar
+from mngr.overview.run_facts import RunTimeline, format_bar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class ProgressScreen:
     """Collects journal rows and draws them from its own thread. `rows` are the earlier rows of a resumed run."""
 
     def __init__(self, rows: list[JournalRow]) -> None:
-        self._history = RunHistory(rows, began_at=time.time() if rows else None)
+        self._history = RunTimeline(rows, began_at=time.time() if rows else None)
         self._created_at = time.time()
         self._lines: list[str] = []  # The lines that the screen shows now.
         self._guard = threading.Lock()

@@ -53,7 +53,7 @@ def measure_processor_time() -> float:
 # Calls in a child
 
 
-class Probe:
+class SimilarCallsDecorator:
     """Decorates functions. Each decorated function is also called with similar input."""
 
     def __init__(self, report: str, seed: int, most: int, seconds: float) -> None:
