@@ -31,7 +31,7 @@ _OWN_FILES = {
     "kinds/opencode/user_config.py",
     "kinds/state_from_screen.py",
     "mapreduce/journal/journal_file.py",
-    "mapreduce/item_recipe.py",
+    "mapreduce/map_recipe.py",
     "mapreduce/run_dir.py",
     "providers/docker/provider.py",
     "providers/docker/snapshots.py",

@@ -6,10 +6,10 @@ import threading
 
 from mngr.api import Fleet
 from mngr.mapreduce.governor import RunLimits
-from mngr.mapreduce.item_recipe import ItemRecipe
 from mngr.mapreduce.journal.journal_file import Journal, JournaledState
 from mngr.mapreduce.journal.journal_rows import SettledRow
 from mngr.mapreduce.journal.run_state import JournalRow, TaskState
+from mngr.mapreduce.map_recipe import ItemRecipe
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_repo import create_run
 from mngr.mapreduce.scheduler import Scheduler

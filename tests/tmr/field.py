@@ -15,7 +15,7 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.providers.local import LocalHost
 from mngr.tmr.changes.collect_changes import Change, collect_changes
 from mngr.tmr.changes.deduplicate import deduplicate_changes
-from mngr.tmr.changes.excluded_tasks import ExcludedTask
+from mngr.tmr.changes.list_exclusions import ExcludedTask
 from mngr.tmr.integrate.compose import ComposedBranch, compose_branch
 
 Commit = tuple[str, dict[str, Any]]  # message, files

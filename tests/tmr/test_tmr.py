@@ -17,7 +17,7 @@ import pytest
 from mngr.base.paths import Home
 from mngr.mapreduce.journal.journal_file import find_writer
 from mngr.mapreduce.run_dir import RunDir, make_slug
-from mngr.tmr.changes.rejection_history import Rejection, RejectionFile
+from mngr.tmr.changes.rejection_reasons import Rejection, RejectionFile
 from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, run_git, wait_for
 from tests.support.journal_file import read_json_rows
 

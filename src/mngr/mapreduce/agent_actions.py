@@ -26,8 +26,8 @@ from mngr.mapreduce.hosts.pool import find_host_provider, list_saved_agents
 from mngr.mapreduce.hosts.slots import PooledHost
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.run_state import Task, TaskState
+from mngr.mapreduce.measure_run_usage import Budget
 from mngr.mapreduce.recipe import AgentOptions, Judgement, Recipe
-from mngr.mapreduce.resource_measurement import Budget
 from mngr.mapreduce.run_dir import RunDir
 
 # Seconds until the agent must accept its prompt: a program starts slowly beside a hundred others.

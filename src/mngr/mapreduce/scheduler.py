@@ -23,10 +23,10 @@ from mngr.mapreduce.hosts.slots import PooledHost
 from mngr.mapreduce.journal import journal_rows
 from mngr.mapreduce.journal.journal_file import JournaledState
 from mngr.mapreduce.journal.run_state import ACTIVE_STATES, RunState, TaskState
+from mngr.mapreduce.measure_run_usage import Budget, is_overloaded
 from mngr.mapreduce.recipe import AgentOptions, Recipe
 from mngr.mapreduce.reminders import Collect, Remind
 from mngr.mapreduce.reminders_and_parking import Messenger, make_delivery_row
-from mngr.mapreduce.resource_measurement import Budget, is_overloaded
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.task_watch import TaskWatch
 from mngr.mapreduce.worker_threads import THREAD_COUNTS, JobKind, WorkerThreads

@@ -14,7 +14,7 @@ from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, AgentView
 from mngr.host.protocol import Host
 from mngr.overview.agent_cards import AgentFacts, describe_state
-from mngr.tmr.commits.untrusted_text import clean_line
+from mngr.tmr.commits.clean_untrusted_text import clean_line
 
 _PAUSE_SECONDS = 5.0  # between two reads about the same agent
 _BATCH_SIZE = 20  # agents of one host that are read together

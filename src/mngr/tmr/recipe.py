@@ -19,17 +19,17 @@ from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import JournalRow, RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir, make_slug
-from mngr.tmr.changes.rejection_history import RejectionFile, list_relevant_rejections
+from mngr.tmr.changes.rejection_reasons import RejectionFile, list_relevant_rejections
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.commits.base_for_later_tasks import add_fix
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.prepare import prompt as prompts
 from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
-from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, describe_runs, explain_verdict
 from mngr.tmr.prepare.estimate import PlannedTask
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
 from mngr.tmr.prepare.root_causes import RootCause
+from mngr.tmr.prepare.verdict_of_one_test import FAILS_ALONE, FAILS_IN_SUITE, describe_runs, explain_verdict
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan

@@ -20,7 +20,7 @@ from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.commits.untrusted_text import clean_line
+from mngr.tmr.commits.clean_untrusted_text import clean_line
 from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS
 from mngr.tmr.recipe import fingerprint_claim
 from mngr.tmr.run_plan import load_plan

@@ -22,8 +22,8 @@ from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.journal.run_state import Alert, JournalRow, RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps
-from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
-from mngr.tmr.commits.untrusted_text import clean_line, is_commit_id
+from mngr.tmr.changes.list_exclusions import list_unrepaired_causes
+from mngr.tmr.commits.clean_untrusted_text import clean_line, is_commit_id
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.baseline_rows import (
     BaselineRun,

@@ -18,16 +18,16 @@ from mngr.base import paths
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import git
+from mngr.setup.init.find_test_requirements import RequirementSource, normalize_name
 from mngr.setup.init.init import DetectedProject, init_project
 from mngr.setup.init.project_files import find_python_project
 from mngr.setup.init.pytest_needs import list_missing_packages
 from mngr.setup.init.python_setup import list_declared_requirements
-from mngr.setup.init.requirements import RequirementSource, normalize_name
 from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments
 from mngr.tmr.clean_room_and_agent_options import build_room_options
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
-from mngr.tmr.prepare.collection_error import make_collection_error, summarize_failure
+from mngr.tmr.prepare.explain_collection_failure import make_collection_error, summarize_failure
 from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import CollectedTests

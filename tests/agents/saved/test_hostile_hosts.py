@@ -15,7 +15,7 @@ import pytest
 
 from mngr import Fleet
 from mngr.agents.inspect import find
-from mngr.agents.saved import fetch_to_staging, tar
+from mngr.agents.saved import fetch_to_temporary_home, tar
 from mngr.agents.saved import save as saving
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.model import AgentRecord
@@ -199,7 +199,7 @@ def test_a_repository_that_points_to_a_local_one_reveals_nothing_of_it(
     (tmp_path / "survey").write_bytes(f"umask 022\0git {kind}\0".encode())
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "come.tar", tmp_path / "survey"), "/nowhere", 0)
     saved_dir = tmp_path / "kept"
-    fetch_to_staging.save_agent(
+    fetch_to_temporary_home.save_agent(
         fleet.context, host, make_record(), saving.SaveRequest(target=str(saved_dir), why="test")
     )
     assert list_leaks(saved_dir) == []
@@ -227,9 +227,9 @@ def test_programs_in_a_repositorys_settings_do_not_run_on_this_machine(
     before = (work / ".git" / "config").read_bytes()
     proof.unlink(missing_ok=True)
     # The programs may run on the host, but must not run when mngr reads the copy on this machine.
-    with fetch_to_staging.StagingHome(fleet.context) as home:
+    with fetch_to_temporary_home.StagingHome(fleet.context) as home:
         host, record = find.get_agent(fleet.context, "foo")
-        staged, _ = fetch_to_staging.copy_agent_here(fleet.context, host, record, home)
+        staged, _ = fetch_to_temporary_home.copy_agent_here(fleet.context, host, record, home)
         proof.unlink(missing_ok=True)
         origin = saving.CopyOrigin(record=record, umask="022")
         request = saving.SaveRequest(target=str(tmp_path / "kept"), why="test")
@@ -299,8 +299,8 @@ def test_an_archive_from_a_host_that_could_write_outside_is_refused(
 ) -> None:
     (tmp_path / "evil.tar").write_bytes(make_archive(*TOP, *rows))
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
-    with fetch_to_staging.StagingHome(fleet.context) as home, pytest.raises(MngrError):
-        fetch_to_staging._fetch_files(host, ID, "foo", "", [], home)
+    with fetch_to_temporary_home.StagingHome(fleet.context) as home, pytest.raises(MngrError):
+        fetch_to_temporary_home._fetch_files(host, ID, "foo", "", [], home)
     assert not list(Path(fleet.context.home.cache, "stage").iterdir())
 
 
@@ -322,9 +322,9 @@ def test_entries_after_the_end_of_an_archive_are_not_unpacked(fleet: Fleet, tmp_
     end += b"\0" * (-len(end) % 512)
     (tmp_path / "evil.tar").write_bytes(end + b"\0" * 512 + more)
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
-    with fetch_to_staging.StagingHome(fleet.context) as home:
+    with fetch_to_temporary_home.StagingHome(fleet.context) as home:
         try:
-            fetch_to_staging._fetch_files(host, ID, "foo", "", [], home)
+            fetch_to_temporary_home._fetch_files(host, ID, "foo", "", [], home)
         except MngrError:
             return
         assert not os.path.lexists(os.path.join(home.root, "work", "foo", "late"))

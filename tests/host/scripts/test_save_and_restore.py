@@ -16,8 +16,8 @@ import pytest
 
 from mngr import Fleet
 from mngr.agents.archive.destroy import remove_from_host
-from mngr.agents.archive.gc import remote_home_leftovers
-from mngr.agents.saved import fetch_to_staging
+from mngr.agents.archive.gc import mngr_homes_on_hosts
+from mngr.agents.saved import fetch_to_temporary_home
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.workdir.discard_agent import finish_restore
@@ -89,7 +89,7 @@ def test_a_saved_agent_can_be_removed_and_restored_unchanged(host: RemoteHost, m
     before, stashes = state(work), run_git(work, "stash", "list")
     write(work, "build/junk", b"x" * 5000)
     ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    saved = fetch_to_staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
+    saved = fetch_to_temporary_home.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
     assert saved.ignored_bytes >= 4096 and saved.dirty
     remove_from_host(host, record)
     assert [os.listdir(path) for path in (host.home.agents, host.home.work_dirs, host.home.names)] == [
@@ -133,7 +133,7 @@ def test_a_saved_worktree_contains_its_git_objects(host: RemoteHost, mngr: MngrP
     )  # fmt: skip
     record_store.save_record(host, record)
     ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    saved = fetch_to_staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
+    saved = fetch_to_temporary_home.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
     assert not (agent_dir / "gather").exists()
     remove_from_host(host, record)
     restored = restore_agent(
@@ -180,7 +180,7 @@ def test_leftovers_are_reported_only_when_they_are_old(host: RemoteHost, plain: 
     (home / "agents" / ID / "agent.json.77.new").touch()
     (home / "cache" / "sources" / "x.git").mkdir(parents=True)
     (home / "work" / "whose é\nis this").mkdir()
-    first_look = remote_home_leftovers.find_home_contents(host)
+    first_look = mngr_homes_on_hosts.find_home_contents(host)
     assert first_look is not None
     assert (
         first_look.names,
@@ -203,7 +203,7 @@ def test_leftovers_are_reported_only_when_they_are_old(host: RemoteHost, plain: 
     for path in (home / "agents").iterdir():
         age(path, 0.01)
     age(home / "cache" / "sources" / "x.git", 40)
-    second_look = remote_home_leftovers.find_home_contents(host)
+    second_look = mngr_homes_on_hosts.find_home_contents(host)
     assert second_look is not None
     assert sorted(second_look.names) == [["foo", ID], ["other", ID]]
     assert second_look.dangling_names == [["gone", "a-0123456789ac"]]

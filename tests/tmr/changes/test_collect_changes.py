@@ -20,7 +20,7 @@ from mngr.tmr.changes.conflict_graph import (
     map_conflicts,
 )
 from mngr.tmr.changes.deduplicate import deduplicate_changes
-from mngr.tmr.changes.excluded_tasks import group_by_reason, list_escalations
+from mngr.tmr.changes.list_exclusions import group_by_reason, list_escalations
 from mngr.tmr.changes.same_code import normalize_code
 from mngr.tmr.integrate.compose import rank_changes
 from mngr.tmr.prepare.baseline_rows import BaseMoved

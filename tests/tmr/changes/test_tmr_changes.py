@@ -9,7 +9,7 @@ import pytest
 
 from mngr.base.paths import Home
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, save_integration
-from mngr.tmr.changes.rejection_history import RejectionFile, make_rejection
+from mngr.tmr.changes.rejection_reasons import RejectionFile, make_rejection
 from tests.conftest import MngrProgram
 from tests.support.own_runs import adopt_run
 from tests.tmr.field import Field, app, fix, note

@@ -17,7 +17,7 @@ import pytest
 from mngr.base.paths import Home
 from mngr.mapreduce.run_dir import RunDir
 from mngr.testkit.contract.mngr_program import clean_up, new_env
-from mngr.tmr.changes.rejection_history import RejectionFile
+from mngr.tmr.changes.rejection_reasons import RejectionFile
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 from tests.support.own_runs import adopt_run
 

@@ -12,7 +12,6 @@ import pytest
 from mngr.mapreduce.run_dir import make_slug
 from mngr.tmr.changes.changes_file import ChangesRecord, save_changes
 from mngr.tmr.changes.collect_changes import Change, ChangeAuthor, ChangeSize
-from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import (
     AdvisedOrder,
     BranchCommit,
@@ -25,6 +24,7 @@ from mngr.tmr.changes.integration_record import (
     SuiteCounts,
     save_integration,
 )
+from mngr.tmr.changes.list_exclusions import ExcludedGroup
 from mngr.tmr.finding import Finding
 from tests.support.browser import Browser
 from tests.support.runfolder import RunFolder

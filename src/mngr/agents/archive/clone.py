@@ -8,7 +8,7 @@ from mngr.agents.archive.snapshot import create_from_saved, number_name, parse_n
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.for_each_agent import LIVE_STATES
-from mngr.agents.saved import fetch_to_staging
+from mngr.agents.saved import fetch_to_temporary_home
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
@@ -27,7 +27,7 @@ def clone_agent(ctx: Context, agent: str, new_address: str | None = None, *, sta
     saved_dir = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
     is_live = observed.state.state in LIVE_STATES
     request = SaveRequest(target=saved_dir, why="clone", agent_files=True, was_running=is_live)
-    saved = fetch_to_staging.save_agent(ctx, host, record, request)
+    saved = fetch_to_temporary_home.save_agent(ctx, host, record, request)
     try:
         return create_from_saved(
             ctx,

@@ -12,7 +12,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.lifecycle import choose_and_start_hosts
-from mngr.agents.saved import fetch_to_staging
+from mngr.agents.saved import fetch_to_temporary_home
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard_agent import (
@@ -237,7 +237,7 @@ def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outco
             saved = saved_directory.load_saved_state(trash_dir)
         else:
             request = SaveRequest(target=trash_dir, why="destroy", is_removal_pending=True)
-            saved = fetch_to_staging.save_agent(ctx, host, record_to_save, request)
+            saved = fetch_to_temporary_home.save_agent(ctx, host, record_to_save, request)
         announce("remove")
     except BaseException:
         unmark_destroying(host, old_record)
@@ -273,7 +273,7 @@ def remove_from_host(host: Host, record: AgentRecord, *, keeps_work: bool = Fals
         host.write(os.path.join(host.home.agent_dir(record.id), SAVED_MARKER), b"")
         kept_commits = remove_work_dir(host, record)
     _remove_remote_files(
-        host, record.id, record.name, "" if keeps_work else fetch_to_staging.get_work_dir_name(host, record)
+        host, record.id, record.name, "" if keeps_work else fetch_to_temporary_home.get_work_dir_name(host, record)
     )
     return kept_commits
 
@@ -394,9 +394,9 @@ def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:
         damage=str(observed.record_problem),
         work_dir=work_dir,
     )
-    with fetch_to_staging.StagingHome(ctx) as staging_home:
+    with fetch_to_temporary_home.StagingHome(ctx) as staging_home:
         if not host.is_local:
-            fetch_to_staging.copy_agent_files_here(host, agent_id, staging_home)
+            fetch_to_temporary_home.copy_agent_files_here(host, agent_id, staging_home)
             directory = staging_home.host.home.agent_dir(agent_id)
         os.makedirs(trash_dir, mode=0o700, exist_ok=True)
         saved_directory.write_saved_state(ctx.local_host, trash_dir, saved)

@@ -20,7 +20,7 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.lifecycle.start import start_agent
-from mngr.agents.saved import fetch_to_staging
+from mngr.agents.saved import fetch_to_temporary_home
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.agents.workdir.discard_agent import discard_agent, end_processes, finish_restore
@@ -113,7 +113,7 @@ def _move_to_host(
     )
     try:
         announce("save")
-        saved = fetch_to_staging.save_agent(ctx, observed.host, record, save_request)
+        saved = fetch_to_temporary_home.save_agent(ctx, observed.host, record, save_request)
     except BaseException:
         _undo_migrate(ctx, observed, record, is_live)
         raise

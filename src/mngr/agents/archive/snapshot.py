@@ -16,7 +16,7 @@ from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome
 from mngr.agents.interact.message import Message, send_message
 from mngr.agents.lifecycle.choose_and_start_hosts import choose_former_host
 from mngr.agents.lifecycle.start import start_agent
-from mngr.agents.saved import fetch_to_staging
+from mngr.agents.saved import fetch_to_temporary_home
 from mngr.agents.saved.restore import RestoredAgent, RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.agents.saved_directory import SavedState
@@ -65,7 +65,7 @@ def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapsh
     name, snapshot_dir = _reserve_snapshot_path(ctx, name, record.name)
     is_live = observed.state.state in LIVE_STATES
     request = SaveRequest(target=snapshot_dir, why="snapshot", agent_files=True, was_running=is_live)
-    fetch_to_staging.save_agent(ctx, host, record, request)
+    fetch_to_temporary_home.save_agent(ctx, host, record, request)
     return get_snapshot(ctx, name)
 
 

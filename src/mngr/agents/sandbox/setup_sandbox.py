@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from mngr.agents.sandbox import bubblewrap, seccomp, submodule_repositories, visible_files
+from mngr.agents.sandbox import bubblewrap, disarm_submodules, seccomp, visible_files
 from mngr.base.model import AgentRecord, Struct
 from mngr.host import git
 from mngr.host.protocol import Host
@@ -104,11 +104,11 @@ def reset_submodules(host: Host, record: AgentRecord) -> None:
     if record.transfer == "worktree":
         git_dir = _list_git_dirs(host, work_dir)[0]
     elif record.transfer == "copy":
-        submodule_repositories.reset_new_repository(host, work_dir)
+        disarm_submodules.reset_new_repository(host, work_dir)
     elif record.transfer != "mirror" or os.path.islink(git_dir):
         return
     if os.path.isdir(git_dir):
-        submodule_repositories.reset_submodules(host, work_dir, git_dir)
+        disarm_submodules.reset_submodules(host, work_dir, git_dir)
 
 
 def write_filter(host: Host, places: SetupPlaces) -> str:

@@ -13,7 +13,7 @@ from mngr.agents.context import Context
 from mngr.agents.launch import environment, launch
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.saved import existing_packs, upload
-from mngr.agents.saved.fetch_to_staging import StagingHome
+from mngr.agents.saved.fetch_to_temporary_home import StagingHome
 from mngr.agents.saved.restore_work_dir import WorkDirRestore, copy_shared_objects, restore_work_dir
 from mngr.agents.saved_directory import AGENT_DIR, SavedState
 from mngr.agents.sync import source_cache

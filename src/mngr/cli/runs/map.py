@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.mapreduce.item_recipe import MapPlan
+    from mngr.mapreduce.map_recipe import MapPlan
 
 COMMAND = CommandSpec(
     name="map",
@@ -93,8 +93,8 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Create or resume a run, and complete it."""
-    from mngr.mapreduce.item_recipe import ItemRecipe, load_map_plan, save_map_plan
     from mngr.mapreduce.journal.journal_file import Journal, JournaledState
+    from mngr.mapreduce.map_recipe import ItemRecipe, load_map_plan, save_map_plan
     from mngr.mapreduce.run_repo import create_run, get_own_run
     from mngr.mapreduce.scheduler import Scheduler
 
@@ -140,7 +140,7 @@ def run(cli: Cli, args: Args) -> int:
 
 def _build_new_plan(cli: Cli, args: Args) -> MapPlan:
     """Return the plan of a new run; raise UsageError if the items, the agent or the prompt are missing."""
-    from mngr.mapreduce.item_recipe import MapPlan
+    from mngr.mapreduce.map_recipe import MapPlan
 
     items = [text for item in args["item"] or [] for text in (sys.stdin.read().splitlines() if item == "-" else [item])]
     items = [item for item in items if item.strip()]

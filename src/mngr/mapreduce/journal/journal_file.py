@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
-from mngr.base import garbage_collection, time_format
+from mngr.base import pause_python_gc, time_format
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode_briefly
 from mngr.base.untrusted_json import get_text
@@ -48,7 +48,7 @@ class Journal:
         os.ftruncate(self._lock, 0)
         os.write(self._lock, f"{os.getpid()}\n".encode())
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with garbage_collection.pause():
+        with pause_python_gc.pause():
             self.rows, self._length = _read_rows(self._path)
         os.ftruncate(self._fd, self._length)  # a crash left an incomplete row
         os.lseek(self._fd, self._length, os.SEEK_SET)
@@ -89,7 +89,7 @@ class JournaledState:
     def __init__(self, journal: Journal, on_row: Callable[[JournalRow], None]) -> None:
         self._journal = journal
         self._on_row = on_row
-        with garbage_collection.pause():
+        with pause_python_gc.pause():
             self._replay = Replay(journal.rows)
 
     @property
@@ -125,7 +125,7 @@ def decode_row(data: object) -> JournalRow:
 
 def read_journal(path: str) -> list[JournalRow]:
     """Return all complete rows, or an empty list when there is no journal."""
-    with garbage_collection.pause():
+    with pause_python_gc.pause():
         return _read_rows(path)[0]
 
 

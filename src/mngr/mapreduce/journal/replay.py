@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from mngr.base import garbage_collection
+from mngr.base import pause_python_gc
 from mngr.mapreduce.journal.host_rows import HostRow, NewHostRow
 from mngr.mapreduce.journal.journal_rows import (
     AlarmOverRow,
@@ -68,7 +68,7 @@ class Replay:
 
 def replay_rows(rows: Iterable[JournalRow]) -> RunState:
     """Return the state after all rows."""
-    with garbage_collection.pause():
+    with pause_python_gc.pause():
         return Replay(rows).state
 
 

@@ -10,7 +10,7 @@ from mngr.base import config, paths
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.setup.init.detect import DetectedSetting, detect_project
-from mngr.setup.init.requirements import RequirementSource
+from mngr.setup.init.find_test_requirements import RequirementSource
 from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from mngr.host.protocol import Host
+from mngr.setup.init.find_test_requirements import RequirementSource
 from mngr.setup.init.project_files import ProjectFiles
 from mngr.setup.init.python_setup import list_programs
-from mngr.setup.init.requirements import RequirementSource
 from mngr.setup.init.setup_command_types import VENV_PYTHON, SetupCommand
 
 _MAKE_TARGETS = ("setup", "bootstrap", "deps", "install-dev", "develop")

@@ -9,10 +9,7 @@ from mngr.base.shell import join
 from mngr.base.untrusted_json import get_text
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.setup.init.find_tests import FoundTests
-from mngr.setup.init.project_files import ProjectFiles
-from mngr.setup.init.pytest_needs import NeededPackage, list_packages_for_tests
-from mngr.setup.init.requirements import (
+from mngr.setup.init.find_test_requirements import (
     DEV_NAMES,
     TEST_NAMES,
     RequirementSource,
@@ -21,6 +18,9 @@ from mngr.setup.init.requirements import (
     list_runtime_requirements,
     normalize_name,
 )
+from mngr.setup.init.find_tests import FoundTests
+from mngr.setup.init.project_files import ProjectFiles
+from mngr.setup.init.pytest_needs import NeededPackage, list_packages_for_tests
 from mngr.setup.init.setup_command_types import VENV_PYTHON, Adjustments, SetupCommand
 from mngr.setup.init.task_runners import list_task_runner_sources
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.base.model import Struct
+from mngr.setup.init.find_test_requirements import RequirementSource
 from mngr.setup.init.pytest_needs import NeededPackage
-from mngr.setup.init.requirements import RequirementSource
 
 VENV_PYTHON = ".venv/bin/python"
 

@@ -9,14 +9,14 @@ import tomllib
 from collections.abc import Iterable
 
 from mngr.base.untrusted_json import as_list, as_object, get_object
-from mngr.setup.init.project_files import ProjectFiles, parse_ini
-from mngr.setup.init.requirements import (
+from mngr.setup.init.find_test_requirements import (
     RequirementSource,
     is_requirement,
     make_extra_source,
     make_file_source,
     make_group_source,
 )
+from mngr.setup.init.project_files import ProjectFiles, parse_ini
 
 _TOX_ENVIRONMENTS = ("testenv", "testenv:test", "testenv:tests", "testenv:py", "testenv:pytest")
 _CONDITION = re.compile(r"[!\w.,{}-]+:\s+\S")  # a line of tox that counts only for some environments

@@ -10,7 +10,7 @@ from mngr.base.json_structs import decode, encode
 from mngr.base.model import Struct
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.changes.excluded_tasks import EscalationGroup, ExcludedGroup, ExcludedTask
+from mngr.tmr.changes.list_exclusions import EscalationGroup, ExcludedGroup, ExcludedTask
 from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp
 
 

@@ -14,9 +14,9 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.excluded_tasks import ExcludedTask, exclude_task, find_invalid_commit, list_receipt_findings
+from mngr.tmr.changes.list_exclusions import ExcludedTask, exclude_task, find_invalid_commit, list_receipt_findings
 from mngr.tmr.changes.split_commits import ChangeUnit, ClaimedWork, ClaimSplitter, read_claims
-from mngr.tmr.commits import dangerous_files, untrusted_text
+from mngr.tmr.commits import clean_untrusted_text, dangerous_files
 from mngr.tmr.commits.hunks import FileHunks, list_file_edits
 from mngr.tmr.commits.trees import (
     GIT_SAFE_ARGS,
@@ -177,7 +177,9 @@ def _read_task_claims(
 
 
 def _make_unreadable_finding(error: MngrError) -> Finding:
-    return Finding(rule="reduce-unreadable", level="refuse", path="", what=untrusted_text.clean_line(error.message))
+    return Finding(
+        rule="reduce-unreadable", level="refuse", path="", what=clean_untrusted_text.clean_line(error.message)
+    )
 
 
 def pin_changes(local: Host, run: RunDir, changes: Sequence[Change]) -> None:
@@ -259,8 +261,8 @@ def _make_commit_spec(unit: ChangeUnit) -> CommitSpec:
     return CommitSpec(
         parent=unit.parent,
         rows=unit.rows,
-        author=f"{untrusted_text.clean_author(first.name, first.mail)} {untrusted_text.clean_date(first.authored)}",
-        committer=f"{MNGR_AUTHOR} {untrusted_text.clean_date(last.committed)}",
+        author=f"{clean_untrusted_text.clean_author(first.name, first.mail)} {clean_untrusted_text.clean_date(first.authored)}",
+        committer=f"{MNGR_AUTHOR} {clean_untrusted_text.clean_date(last.committed)}",
         message=_make_title(unit),
     )
 
@@ -268,7 +270,7 @@ def _make_commit_spec(unit: ChangeUnit) -> CommitSpec:
 def _make_title(unit: ChangeUnit) -> str:
     more_count = len(unit.edits) - 1
     more = f" (and {more_count} more {'commit' if more_count == 1 else 'commits'})" if more_count else ""
-    return (untrusted_text.clean_line(unit.edits[0].subject, 120) or "no subject") + more
+    return (clean_untrusted_text.clean_line(unit.edits[0].subject, 120) or "no subject") + more
 
 
 def _make_change(
@@ -278,7 +280,7 @@ def _make_change(
     findings = _list_unit_findings(task, unit)
     flagged_paths = _list_flagged_paths(task) - {""}
     author, _, authored = spec.author.rpartition("> ")
-    bodies = [untrusted_text.clean_body(edit.message.strip().partition("\n")[2]) for edit in unit.edits]
+    bodies = [clean_untrusted_text.clean_body(edit.message.strip().partition("\n")[2]) for edit in unit.edits]
     return Change(
         id="",
         key=compute_key(unit.rows),
@@ -305,7 +307,7 @@ def _make_author(task: TaskState, unit: ChangeUnit, agent_kind: str) -> ChangeAu
     passed = sum(result.outcome == "pass" for result in receipt.results)
     return ChangeAuthor(
         task=task.task.slug,
-        title=untrusted_text.clean_line(task.task.title),
+        title=clean_untrusted_text.clean_line(task.task.title),
         agent=task.agent or "",
         agent_kind=agent_kind,
         commits=unit.commits,
@@ -319,7 +321,7 @@ def _list_unit_findings(task: TaskState, unit: ChangeUnit) -> list[Finding]:
     """Return the receipt's findings about the unit's files, and a note for each message that had to be cleaned."""
     findings = [finding for finding in list_receipt_findings(task) if finding.path in unit.paths]
     for edit in unit.edits:
-        if not untrusted_text.is_clean(edit.message):
+        if not clean_untrusted_text.is_clean(edit.message):
             what = f"mngr removed unsafe characters from the message of {edit.commit[:10]}"
             findings.append(Finding(rule="reduce-message", level="note", path="", what=what))
     return findings

@@ -12,7 +12,7 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.changes_file import ChangesRecord, save_changes
 from mngr.tmr.changes.collect_changes import Change, collect_changes, pin_changes
 from mngr.tmr.changes.deduplicate import deduplicate_changes
-from mngr.tmr.changes.excluded_tasks import ExcludedTask, group_by_reason, list_escalations, list_unrepaired_causes
+from mngr.tmr.changes.list_exclusions import ExcludedTask, group_by_reason, list_escalations, list_unrepaired_causes
 from mngr.tmr.run_plan import load_plan
 
 

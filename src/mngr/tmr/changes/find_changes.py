@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from mngr.base.errors import MngrError, NotFound, suggest_closest
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import BranchCommit, EditTrace, ExclusionRequest
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 
 _MIN_COMMIT_DIGITS = 6  # digits of a commit that a user must give
 _MAX_CANDIDATES = 5  # meanings of an ambiguous word that are listed
@@ -121,7 +121,7 @@ def list_dependents(changes: Sequence[Change], ids: Iterable[str]) -> list[tuple
 
 
 def _list_task_changes(changes: Sequence[Change], task: str) -> list[Change]:
-    titles = (task, untrusted_text.clean_line(task))
+    titles = (task, clean_untrusted_text.clean_line(task))
     return [
         change for change in changes if any(maker.task == task or maker.title in titles for maker in change.made_by)
     ]

@@ -23,6 +23,6 @@ def read_clean_room_programs() -> dict[str, str]:
         "mngr_lfs": "lfs_files",
         "mngr_limits": "resource_limits",
         "mngr_protection": "workspace_protection",
-        "mngr_setup_files": "setup_files",
+        "mngr_setup_files": "protect_setup_files",
     }
     return {f"{name}.py": read_program(f"{file}.py", _HERE) for name, file in files.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mngr.tmr.commits import path_checks
+from mngr.tmr.commits.clean_untrusted_text import clean_line
 from mngr.tmr.commits.trees import PathChange
-from mngr.tmr.commits.untrusted_text import clean_line
 from mngr.tmr.finding import Finding
 
 MAX_FILE_BYTES = 50 << 20  # bytes of a file

@@ -13,7 +13,7 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.integration_record import BranchCommit, Integration, PushedBranch
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.commits.trees import (
     GIT_SAFE_ARGS,
     MNGR_AUTHOR,
@@ -114,8 +114,8 @@ def replay_commits(local: Host, repo: str, head: str, commits: Iterable[str]) ->
         spec = CommitSpec(
             parent=head,
             rows=[make_tree_row(merged.tree)],
-            author=f"{untrusted_text.clean_author(name, mail)} {untrusted_text.clean_date(date)}",
-            committer=f"{untrusted_text.clean_author(committer_name, committer_mail)} {untrusted_text.clean_date(committer_date)}",
+            author=f"{clean_untrusted_text.clean_author(name, mail)} {clean_untrusted_text.clean_date(date)}",
+            committer=f"{clean_untrusted_text.clean_author(committer_name, committer_mail)} {clean_untrusted_text.clean_date(committer_date)}",
             message=message,
         )
         head = write_commits(local, repo, [spec])[0]
@@ -211,7 +211,7 @@ def _make_commit_spec(local: Host, repo: str, parent: str, tree: str, message: s
     date = git.run_checked(
         local, repo, "show", "--no-patch", "--format=%cd", "--date=raw", date_source, git_command=git.ISOLATED_GIT
     )
-    author = f"{MNGR_AUTHOR} {untrusted_text.clean_date(date)}"
+    author = f"{MNGR_AUTHOR} {clean_untrusted_text.clean_date(date)}"
     return CommitSpec(parent=parent, rows=[make_tree_row(tree)], author=author, committer=author, message=message)
 
 

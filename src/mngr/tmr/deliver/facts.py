@@ -13,8 +13,8 @@ from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.changes_file import load_changes
 from mngr.tmr.changes.collect_changes import Change, ChangeSize
-from mngr.tmr.changes.excluded_tasks import EscalationGroup, ExcludedGroup
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, find_integration
+from mngr.tmr.changes.list_exclusions import EscalationGroup, ExcludedGroup
 from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp, list_baseline_runs
 from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.verify.receipt import find_receipt

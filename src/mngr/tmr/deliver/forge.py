@@ -16,7 +16,7 @@ from mngr.base.shell import ProcessResult
 from mngr.base.untrusted_json import parse_json
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 
 _REMOTE = "origin"
 _MAX_TITLE = 200
@@ -157,7 +157,7 @@ def _detect_forge(local: Host, root: str, branch: str, title: str, body_path: st
     """Return the forge, and what is missing to use it."""
     remote_url = git.run(local, root, "remote", "get-url", "--", _REMOTE, git_command=git.SAFE_GIT)
     program = "glab" if "gitlab" in _parse_host(remote_url.text) else "gh"
-    clean_title = untrusted_text.clean_line(title, _MAX_TITLE)
+    clean_title = clean_untrusted_text.clean_line(title, _MAX_TITLE)
     forge = _Forge(local=local, root=root, branch=branch, program=program, title=clean_title, body_path=body_path)
     if remote_url.code:
         return forge, f"there is no remote {_REMOTE!r} in {root}. Add one (git remote add {_REMOTE} URL), then run:"
@@ -223,10 +223,10 @@ def _get_output(result: ProcessResult) -> str:
 
 
 def _clean_text(text: str) -> str:
-    return untrusted_text.clean_line(shell.redact_password(text), 500)
+    return clean_untrusted_text.clean_line(shell.redact_password(text), 500)
 
 
 def _find_url(result: ProcessResult) -> str | None:
     """Return the last URL in the output, or None."""
     urls = _URL.findall((result.err + b"\n" + result.out).decode("utf-8", "replace"))
-    return untrusted_text.clean_line(urls[-1], 500) if urls else None
+    return clean_untrusted_text.clean_line(urls[-1], 500) if urls else None

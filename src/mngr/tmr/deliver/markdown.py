@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mngr.e2e.redact import Redactor
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 
 _WORD = re.compile(
     r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*[.,;:]*|[-–—→×=+]"""
@@ -31,7 +31,7 @@ def _get_redactor() -> Redactor:
 
 @functools.lru_cache(20_000)
 def _redact_line(value: str) -> str:
-    line = _get_redactor()(untrusted_text.clean_line(value, _MAX_INPUT))
+    line = _get_redactor()(clean_untrusted_text.clean_line(value, _MAX_INPUT))
     return line if line.isprintable() else "".join(char for char in line if char.isprintable())
 
 
@@ -125,7 +125,7 @@ def format_excerpt(text: str, max_lines: int, max_width: int = 160) -> list[str]
 def _clean_excerpt_line(line: str, max_width: int) -> str:
     """Return a line of an excerpt with its indentation, and without backticks, which could end the block."""
     indentation = " " * min(len(line) - len(line.lstrip(" ")), 20)
-    text = _get_redactor()(untrusted_text.clean_body(line, _MAX_INPUT)).replace("`", "'")
+    text = _get_redactor()(clean_untrusted_text.clean_body(line, _MAX_INPUT)).replace("`", "'")
     text = "".join(char for char in text if char.isprintable())
     return indentation + (text if len(text) <= max_width else text[: max_width - 1] + "…")
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from mngr.base.size_format import choose_noun, format_count
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.changes.excluded_tasks import EscalationGroup
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, describe_resolver
+from mngr.tmr.changes.list_exclusions import EscalationGroup
 from mngr.tmr.deliver.evidence import format_agents, format_authors, format_result, render_transcript
 from mngr.tmr.deliver.facts import PullRequestFacts
 from mngr.tmr.deliver.markdown import (

@@ -20,7 +20,7 @@ from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import AdvisedOrder, AgentSummary
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS
 from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
 from mngr.tmr.prepare.prompt import quote_block
@@ -88,7 +88,7 @@ class Advisor:
             parts.append(f"Group {number}:")
             for change in group:
                 diff = f"\n\n{self._read_diff(change)}" if diffs_left > 0 else ""
-                parts.append(f"{change.id}, {untrusted_text.clean_line(change.title)}{diff}")
+                parts.append(f"{change.id}, {clean_untrusted_text.clean_line(change.title)}{diff}")
                 diffs_left -= 1
         parts.append(
             f"Write to `$MNGR_OUTPUT_DIR/{_ORDER}` a JSON list with one object for each group: "
@@ -162,7 +162,7 @@ class _AdviceRecipe:
         if task.claim.get("order") or task.claim.get("prose"):
             return "advised", None
         problem = task.problem or task.close_reason or "the agent did not answer"
-        return "failed", untrusted_text.clean_line(problem.partition("\n")[0])
+        return "failed", clean_untrusted_text.clean_line(problem.partition("\n")[0])
 
 
 def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Judgement]:
@@ -172,7 +172,7 @@ def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Ju
         text = read_answer(os.path.join(folder, _ORDER))
         try:
             rows = [
-                {"changes": [str(name) for name in row["changes"]], "reason": untrusted_text.clean_line(str(row["reason"]), 300)}
+                {"changes": [str(name) for name in row["changes"]], "reason": clean_untrusted_text.clean_line(str(row["reason"]), 300)}
                 for row in parse_json(text)
             ]  # fmt: skip
         except (ValueError, TypeError, KeyError):
@@ -200,4 +200,4 @@ def _read_prose(folder: str) -> Judgement:
         return Judgement(problem=f"`$MNGR_OUTPUT_DIR/{_PROSE}` is missing or empty.")
     if len(text) > _MAX_PROSE:
         return Judgement(problem=f"`{_PROSE}` has {len(text)} characters. The limit is {_MAX_PROSE}.")
-    return Judgement(claim={"prose": untrusted_text.clean_body(text)})
+    return Judgement(claim={"prose": clean_untrusted_text.clean_body(text)})

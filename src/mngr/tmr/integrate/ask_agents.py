@@ -21,7 +21,7 @@ from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.scheduler import Scheduler
 from mngr.tmr.clean_room_and_agent_options import build_agent_options
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.run_plan import RunPlan
 
 KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # agent kinds that cannot answer questions
@@ -89,7 +89,7 @@ def make_row_announcer(report: Callable[[str], None]) -> RowListener:
 
 def read_first_line(path: str) -> str:
     """Return the first line of a file that an agent may have left."""
-    return untrusted_text.clean_line(read_answer(path).partition("\n")[0][:1000])
+    return clean_untrusted_text.clean_line(read_answer(path).partition("\n")[0][:1000])
 
 
 def read_answer(path: str, max_characters: int = 20000) -> str:

@@ -21,12 +21,12 @@ from mngr.mapreduce.hosts.pool import list_saved_agents
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
+from mngr.mapreduce.measure_run_usage import make_usage
 from mngr.mapreduce.recipe import Judgement
-from mngr.mapreduce.resource_measurement import make_usage
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.commits import dangerous_files, untrusted_text
+from mngr.tmr.commits import clean_untrusted_text, dangerous_files
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, PathChange, diff_trees, list_trees, read_blobs, read_sizes
 from mngr.tmr.integrate.ask_agents import (
     KINDS_WITHOUT_ANSWERS,
@@ -233,13 +233,13 @@ class _ConflictRecipe:
         )
         parts = [
             f"{'A change that you made' if is_owner else 'A change'} conflicts with changes that are already in the branch. Merge it.",
-            f"The change is {change.id}, {untrusted_text.clean_line(change.title)}:\n\n{self._read_diff(change)}",
+            f"The change is {change.id}, {clean_untrusted_text.clean_line(change.title)}:\n\n{self._read_diff(change)}",
         ]
         if not others:
             parts.append("It conflicts with the code itself, which has changed since.")
         for other in others[:_MAX_FULL_CHANGES]:
             parts.append(
-                f"It conflicts with the change {other.id}, {untrusted_text.clean_line(other.title)}:\n\n{self._read_diff(other)}"
+                f"It conflicts with the change {other.id}, {clean_untrusted_text.clean_line(other.title)}:\n\n{self._read_diff(other)}"
             )
         parts += [
             f"The commit {case.marked_commit} holds the branch, and the parts of the change that git could merge. {start_sentence} "
@@ -252,7 +252,7 @@ class _ConflictRecipe:
         if case.item.tests:
             command = choose_runner_of_plan(self._plan).command("TEST")
             parts.append(
-                f"These tests must pass. mngr runs them after you (`{untrusted_text.clean_line(' '.join(command))}`):"
+                f"These tests must pass. mngr runs them after you (`{clean_untrusted_text.clean_line(' '.join(command))}`):"
             )
             parts.append(_format_list(case.item.tests))
         parts += [
@@ -310,7 +310,7 @@ class _ConflictRecipe:
         if not rows:
             return Judgement(claim={"no": "the merged version contains nothing of the change"})
         allowed = self._list_allowed_paths(case)
-        out_of_scope = [untrusted_text.clean_line(row.path) for row in rows if row.path not in allowed]
+        out_of_scope = [clean_untrusted_text.clean_line(row.path) for row in rows if row.path not in allowed]
         if out_of_scope:
             return Judgement(
                 problem=_build_reminder(
@@ -350,7 +350,7 @@ class _ConflictRecipe:
             _MAX_FILE_BYTES,
         )
         return [
-            untrusted_text.clean_line(row.path)
+            clean_untrusted_text.clean_line(row.path)
             for row in rows
             if row.new in texts
             and has_new_markers(
@@ -375,9 +375,9 @@ class _ConflictRecipe:
         if task.claim.get("tree"):
             return "merged", None
         if task.claim.get("no"):
-            return "unmerged", untrusted_text.clean_line(str(task.claim["no"]))
+            return "unmerged", clean_untrusted_text.clean_line(str(task.claim["no"]))
         problem = (task.problem or "").partition("\n")[0].removeprefix(_REMINDER_PREFIX)
-        return "failed", untrusted_text.clean_line(problem or (task.close_reason or "the agent did not answer"))
+        return "failed", clean_untrusted_text.clean_line(problem or (task.close_reason or "the agent did not answer"))
 
     def get_resolution(self, state: RunState, case: _ConflictCase) -> ConflictResolution:
         """Return the merged tree of a case, or the reasons why there is none."""
@@ -404,4 +404,4 @@ def _build_reminder(problem: str) -> str:
 
 
 def _format_list(names: Sequence[str]) -> str:
-    return "\n".join(f"- {untrusted_text.clean_line(name)}" for name in names)
+    return "\n".join(f"- {clean_untrusted_text.clean_line(name)}" for name in names)

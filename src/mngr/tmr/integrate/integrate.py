@@ -40,10 +40,10 @@ from mngr.tmr.changes.integration_record import (
     find_integration,
     save_integration,
 )
-from mngr.tmr.changes.rejection_history import Rejection, RejectionFile, make_rejection
+from mngr.tmr.changes.rejection_reasons import Rejection, RejectionFile, make_rejection
 from mngr.tmr.cited_blocks import list_cited_blocks
 from mngr.tmr.clean_room_and_agent_options import open_clean_rooms
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.deliver.branch import (
     UserCommits,
@@ -66,7 +66,7 @@ from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
 from mngr.tmr.integrate.suite import CHECK_PREFIX, Suite
 from mngr.tmr.prepare.baseline_rows import list_baseline_runs
-from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, combine_runs
+from mngr.tmr.prepare.verdict_of_one_test import FAILS_ALONE, FAILS_IN_SUITE, combine_runs
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.run_plan import RunPlan, load_plan
 
@@ -194,7 +194,7 @@ class _Integration:
         if shared:
             names = ", ".join(change.id for change in shared)
             self._say(f"these changes stay in the branch, because tasks other than {target} also made them: {names}")
-        reason = untrusted_text.clean_line(self._order.reason, 1000)
+        reason = clean_untrusted_text.clean_line(self._order.reason, 1000)
         if reason:
             self._new_rejections += [make_rejection(change, reason, self._run.name) for change in excluded]
         return make_exclusion_request(target, excluded, reason)
@@ -294,7 +294,7 @@ class _Integration:
             command="mngr tutorial check" if name == "tutorial" else self._get_lint_command(),
             ok=is_passing,
             was_ok=is_passing or not suite.run_tests(onto, [target]).failures,
-            output=untrusted_text.clean_body(result.reasons.get(target, "")),
+            output=clean_untrusted_text.clean_body(result.reasons.get(target, "")),
         )
 
     # Reporting and delivering
@@ -325,7 +325,7 @@ class _Integration:
             regressions=[FailingTest(test=test, why=why) for test, why in sorted(result.regressions.items())],
             open=sum(task.state != "settled" for task in self._gathered.state.tasks.values()),
             still_failing=list(reasons),
-            failure_reasons={test: untrusted_text.clean_line(why) for test, why in reasons.items()},
+            failure_reasons={test: clean_untrusted_text.clean_line(why) for test, why in reasons.items()},
             flaky=result.flaky,
             partly_tested=result.partial_commits,
             delivered=self._last_integration.delivered,

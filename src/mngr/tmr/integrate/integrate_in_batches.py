@@ -10,7 +10,7 @@ from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.conflict_graph import ConflictPair, choose_compatible, list_conflicts, map_conflicts
 from mngr.tmr.changes.integration_record import EarlierVerdicts, Exclusion, ResolvedConflict
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.integrate.earlier_verdicts import list_earlier_exclusions, list_retriable_changes
 from mngr.tmr.integrate.exclude_breaking import BranchTrial, TrialResult, remove_excluded
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
@@ -143,7 +143,7 @@ def _explain_exclusion(change: Change, included: set[str], conflicts: Sequence[C
         reason = f"it needs {', '.join(missing)}, which is excluded"
         return Exclusion(change=change.id, why="needs", reason=reason, others=missing)
     paths = sorted({path for conflict in own_conflicts for path in conflict.paths})
-    reason = f"it conflicts with {', '.join(others)} in {', '.join(map(untrusted_text.clean_line, paths))}"
+    reason = f"it conflicts with {', '.join(others)} in {', '.join(map(clean_untrusted_text.clean_line, paths))}"
     return Exclusion(change=change.id, why="conflict", reason=reason, others=others)
 
 

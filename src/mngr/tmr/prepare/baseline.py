@@ -15,8 +15,8 @@ from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
-from mngr.tmr.prepare.baseline_verdict import combine_runs, has_answer, has_to_run_alone
 from mngr.tmr.prepare.shards import ALONE, Shard, split_tests
+from mngr.tmr.prepare.verdict_of_one_test import combine_runs, has_answer, has_to_run_alone
 from mngr.tmr.runners.protocol import TestRunner
 from mngr.tmr.runners.test_run import TEST_TIMEOUT, SuiteLines, SuiteRequest, SuiteRun, TestFunction, TestRun
 
@@ -42,7 +42,7 @@ class BaselineRuns(Struct):
     """A test with its baseline runs and their combined verdict."""
 
     test: TestFunction
-    verdict: str  # one of baseline_verdict.VERDICTS
+    verdict: str  # one of verdict_of_one_test.VERDICTS
     runs: list[TestRun]
 
     @property

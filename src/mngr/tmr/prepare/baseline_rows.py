@@ -9,8 +9,8 @@ from mngr.base.json_structs import decode, encode_briefly
 from mngr.base.model import Struct
 from mngr.base.size_format import choose_noun, format_count
 from mngr.mapreduce.journal.run_state import RecipeRow, RunState
-from mngr.tmr.prepare.baseline_verdict import describe_verdict
 from mngr.tmr.prepare.root_causes import RootCause
+from mngr.tmr.prepare.verdict_of_one_test import describe_verdict
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 
 

@@ -7,17 +7,17 @@ from collections import Counter
 
 from mngr.base.model import Struct
 from mngr.base.size_format import choose_noun, format_count
-from mngr.tmr.prepare.baseline_verdict import (
+from mngr.tmr.prepare.history import RunHistory
+from mngr.tmr.prepare.network_failures import NetworkFailures, find_network_failures
+from mngr.tmr.prepare.prepare import PreparedTests
+from mngr.tmr.prepare.prompt import Prompt
+from mngr.tmr.prepare.verdict_of_one_test import (
     FAILS_ALONE,
     FAILS_IN_SUITE,
     describe_runs,
     describe_verdict,
     explain_verdict,
 )
-from mngr.tmr.prepare.history import RunHistory
-from mngr.tmr.prepare.network_failures import NetworkFailures, find_network_failures
-from mngr.tmr.prepare.prepare import PreparedTests
-from mngr.tmr.prepare.prompt import Prompt
 from mngr.tmr.run_plan import RunPlan
 
 KINDS_WITHOUT_MODEL = ("mechanic", "player", "command")  # agent kinds that need no model

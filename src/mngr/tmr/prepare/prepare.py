@@ -33,13 +33,13 @@ from mngr.tmr.prepare.baseline_rows import (
     list_baseline_runs,
     list_facts,
 )
-from mngr.tmr.prepare.baseline_verdict import VERDICTS, combine_runs
 from mngr.tmr.prepare.choose_tasks import PassingTest, RankFacts, rank_tests, read_rank_facts
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
-from mngr.tmr.prepare.collection_error import make_collection_error
+from mngr.tmr.prepare.explain_collection_failure import make_collection_error
 from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
 from mngr.tmr.prepare.line_selection import LineSelection
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
+from mngr.tmr.prepare.verdict_of_one_test import VERDICTS, combine_runs
 from mngr.tmr.result_cache import get_cache_dir
 from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
@@ -52,7 +52,7 @@ class BaselineResult(Struct):
     """A test with its result before any agent has changed anything."""
 
     test: TestFunction
-    verdict: str  # one of baseline_verdict.VERDICTS
+    verdict: str  # one of verdict_of_one_test.VERDICTS
     seconds: float
     failing_run: TestRun | None = None
     runs: list[TestRun] = []

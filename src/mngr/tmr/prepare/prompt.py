@@ -17,7 +17,7 @@ from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError, describe_file_error, suggest_closest
 from mngr.base.model import Struct
 from mngr.base.paths import read_plain_file
-from mngr.tmr.prepare.baseline_verdict import describe_verdict
+from mngr.tmr.prepare.verdict_of_one_test import describe_verdict
 
 _MAX_PROMPT_BYTES = 1024 * 1024
 PROJECT_PROMPT_FILE = os.path.join(".mngr", "prompt.md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mngr.tmr.prepare.baseline_verdict import combine_runs, describe_runs, explain_verdict
+from mngr.tmr.prepare.verdict_of_one_test import combine_runs, describe_runs, explain_verdict
 from mngr.tmr.runners.test_run import TestRun
 from mngr.web.html_text import escape_plain, format_duration, render_chip, render_folded, render_list
 from mngr.web.report.report_data import ReportFacts, ReportTask

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from mngr.base.size_format import format_count
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import (
     BranchCommit,
     CheckResult,
@@ -15,6 +14,7 @@ from mngr.tmr.changes.integration_record import (
     SuiteCounts,
     describe_resolver,
 )
+from mngr.tmr.changes.list_exclusions import ExcludedGroup
 from mngr.tmr.verify.red_green import RedGreenProof
 from mngr.web.html_text import (
     escape_long,

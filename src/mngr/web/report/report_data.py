@@ -17,8 +17,8 @@ from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.changes_file import ChangesRecord, load_changes
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import Integration, find_integration
+from mngr.tmr.changes.list_exclusions import ExcludedGroup
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.baseline_rows import list_baseline_runs
 from mngr.tmr.runners.test_run import TestRun

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.saved.fetch_to_staging import remove_tree
+from mngr.agents.saved.fetch_to_temporary_home import remove_tree
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import record_store

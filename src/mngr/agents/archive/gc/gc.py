@@ -13,7 +13,7 @@ from collections.abc import Callable
 from mngr.agents import saved_directory
 from mngr.agents.archive import host_snapshots
 from mngr.agents.archive.destroy import confirm_removed, is_still_on_host, move_to_trash
-from mngr.agents.archive.gc import hosts, remote_home_leftovers, unused_caches
+from mngr.agents.archive.gc import hosts, mngr_homes_on_hosts, unused_caches
 from mngr.agents.archive.gc.cleanup_items import (
     MIN_AGE_SECONDS,
     CleanupTask,
@@ -41,7 +41,7 @@ def collect_garbage(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
     if not ctx.home.exists():
         return []
     finders = (
-        _list_interrupted_agents, _list_stale_names, _list_interrupted_destroys, remote_home_leftovers.list_remote_tasks, _list_stray_sessions, _list_expired_trash, _list_interrupted_saves, *unused_caches.FINDERS,
+        _list_interrupted_agents, _list_stale_names, _list_interrupted_destroys, mngr_homes_on_hosts.list_remote_tasks, _list_stray_sessions, _list_expired_trash, _list_interrupted_saves, *unused_caches.FINDERS,
         _list_unknown_work_dirs, hosts.list_leftover_hosts, hosts.list_old_host_facts,
     )  # fmt: skip
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):

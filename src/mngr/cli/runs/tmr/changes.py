@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mngr.mapreduce.run_dir import RunDir
     from mngr.tmr.changes.collect_changes import Change
     from mngr.tmr.changes.current_changes import GatheredChanges
-    from mngr.tmr.changes.excluded_tasks import ExcludedGroup
     from mngr.tmr.changes.integration_record import Integration
+    from mngr.tmr.changes.list_exclusions import ExcludedGroup
 
 _TITLE, _NAMES, _CAUSES = 60, 2, 5  # The most columns of a title, and the most names and reasons to show.
 _MAX_DIFF_CHARACTERS = 1 << 20  # The most characters of a diff to show to people.
@@ -59,8 +59,8 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.base.json_structs import encode
     from mngr.tmr.changes.conflict_graph import list_conflicts, map_conflicts
     from mngr.tmr.changes.current_changes import gather_changes
-    from mngr.tmr.changes.excluded_tasks import group_by_reason
     from mngr.tmr.changes.integration_record import Integration, find_integration
+    from mngr.tmr.changes.list_exclusions import group_by_reason
 
     run_dir, change_word = _resolve_arguments(cli, args)
     if args["diff"] and change_word is None:
@@ -215,7 +215,7 @@ def _format_tasks_without_change(reasons: Sequence[ExcludedGroup]) -> str:
 
 def _format_change(row: dict[str, Any]) -> str:
     """Return everything about one change."""
-    from mngr.tmr.commits.untrusted_text import clean_line
+    from mngr.tmr.commits.clean_untrusted_text import clean_line
 
     text = f"{row['id']}: {row['kind']}{', flagged' if row['flagged'] else ''}, {_format_size(row)}\n{row['title']}\n"
     text += f"\n{row['body']}\n" if row["body"] else ""

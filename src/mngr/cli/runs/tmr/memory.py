@@ -86,7 +86,7 @@ def _list_flaky(cli: Cli, tests: list[str]) -> int:
 
 
 def _list_reasons(cli: Cli, names: list[str]) -> int:
-    from mngr.tmr.changes.rejection_history import RejectionFile
+    from mngr.tmr.changes.rejection_reasons import RejectionFile
 
     entries = sorted(RejectionFile(cli.context.home, get_project_root(cli)).read().values(), key=lambda entry: entry.at)
     entries = [
@@ -110,7 +110,7 @@ def _list_reasons(cli: Cli, names: list[str]) -> int:
 
 def _forget_entries(cli: Cli, names: list[str]) -> int:
     """Delete the named entries, or all of them; raise NotFound for a name that is unknown or ambiguous."""
-    from mngr.tmr.changes.rejection_history import RejectionFile
+    from mngr.tmr.changes.rejection_reasons import RejectionFile
     from mngr.tmr.prepare.flaky_list import FlakyTestFile
     from mngr.tmr.prepare.history import RunHistory
 

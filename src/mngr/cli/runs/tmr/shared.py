@@ -65,7 +65,7 @@ def complete_run(
     confirm: Callable[[Estimate], bool] | None = None,
 ) -> int:
     """Run the pipeline, print its result, and return the exit code. `confirm` runs before the first agent is created."""
-    from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
+    from mngr.tmr.changes.list_exclusions import list_unrepaired_causes
     from mngr.tmr.pipeline import RunObserver, run_pipeline
     from mngr.web.report.report import LiveReport
 

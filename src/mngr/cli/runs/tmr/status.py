@@ -38,12 +38,12 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Show the state of a run and its tasks."""
-    from mngr.base import garbage_collection
+    from mngr.base import pause_python_gc
     from mngr.base.json_structs import encode
     from mngr.tmr.status import build_status
 
     run_dir = get_run(cli, args)
-    with garbage_collection.pause():  # a run can have ten thousand tasks
+    with pause_python_gc.pause():  # a run can have ten thousand tasks
         status = build_status(run_dir, cli.context.local_host)
         fields = encode(status)
     tasks = fields.pop("tasks")

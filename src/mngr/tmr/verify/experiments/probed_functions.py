@@ -37,7 +37,8 @@ def write_probed_file(text: str, names: list[str], call: str) -> str | None:
         lines.insert(node.lineno - 1, f"{' ' * node.col_offset}@_mngr_probe({name!r})\n")
     first = _find_first_statement(tree)
     lines.insert(
-        first - 1, f"{write_loader('similar_values.py', 'similar_calls.py')}_mngr_probe = _mngr['SimilarCallsDecorator']({call})\n"
+        first - 1,
+        f"{write_loader('similar_values.py', 'similar_calls.py')}_mngr_probe = _mngr['SimilarCallsDecorator']({call})\n",
     )
     new_text = "".join(lines)
     return new_text if is_python(new_text) else None

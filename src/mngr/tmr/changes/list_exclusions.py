@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mngr.base.model import Struct
 from mngr.base.untrusted_json import as_objects, find_number, get_objects
 from mngr.mapreduce.journal.run_state import RunState, TaskState
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.root_causes import remove_volatile_parts
@@ -84,20 +84,20 @@ def list_unrepaired_causes(state: RunState) -> list[RootCauseGivenUp]:
 def find_invalid_commit(task: TaskState) -> str:
     """Return the task's commit or base if it is not a full commit id, else an empty string."""
     names = [name for name in (task.commit, task.base) if name is not None]
-    return next((str(name) for name in names if not untrusted_text.is_commit_id(name)), "")
+    return next((str(name) for name in names if not clean_untrusted_text.is_commit_id(name)), "")
 
 
 def exclude_task(task: TaskState, reason: str = "", findings: Sequence[Finding] = ()) -> ExcludedTask:
     """Return the task as excluded, with its reason, findings and escalations."""
     invalid_commit = find_invalid_commit(task)
     if invalid_commit:
-        message = f"{untrusted_text.clean_line(invalid_commit)!r} is not a commit id"
+        message = f"{clean_untrusted_text.clean_line(invalid_commit)!r} is not a commit id"
         findings = [*findings, Finding(rule="reduce-ref", level="refuse", path="", what=message)]
         reason = reason or message
-    reason = untrusted_text.clean_line(reason or _explain_missing_work(task))
+    reason = clean_untrusted_text.clean_line(reason or _explain_missing_work(task))
     return ExcludedTask(
         task=task.task.slug,
-        title=untrusted_text.clean_line(task.task.title),
+        title=clean_untrusted_text.clean_line(task.task.title),
         agent=task.agent or "",
         outcome=task.outcome or task.state,
         verdict=find_verdict(task.check),
@@ -122,9 +122,9 @@ def _list_task_escalations(task: TaskState) -> list[Escalation]:
     """Return the escalations in a task's claim, with their untrusted texts cleaned."""
     return [
         Escalation(
-            kind=untrusted_text.clean_line(str(row.get("kind"))),
-            title=untrusted_text.clean_line(str(row.get("title"))),
-            detail=untrusted_text.clean_body(str(row.get("detail") or "")),
+            kind=clean_untrusted_text.clean_line(str(row.get("kind"))),
+            title=clean_untrusted_text.clean_line(str(row.get("title"))),
+            detail=clean_untrusted_text.clean_body(str(row.get("detail") or "")),
             locations=tuple(_clean_location(location) for location in get_objects(row, "locations")),
         )
         for row in as_objects(task.claim.get("escalations"))
@@ -133,7 +133,7 @@ def _list_task_escalations(task: TaskState) -> list[Escalation]:
 
 def _clean_location(location: Mapping[str, object]) -> Location:
     line = find_number(location, "line")
-    path = untrusted_text.clean_line(str(location.get("path")))
+    path = clean_untrusted_text.clean_line(str(location.get("path")))
     return Location(path=path, line=None if line is None else int(line))
 
 
@@ -145,7 +145,7 @@ def list_receipt_findings(task: TaskState) -> list[Finding]:
 
 def _clean_finding(finding: Finding) -> Finding:
     texts = {
-        key: untrusted_text.clean_line(value, 1000)
+        key: clean_untrusted_text.clean_line(value, 1000)
         for key, value in finding.to_dict().items()
         if isinstance(value, str)
     }

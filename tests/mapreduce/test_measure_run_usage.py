@@ -10,7 +10,7 @@ from mngr.api import Fleet
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState, TaskTable
-from mngr.mapreduce.resource_measurement import Budget
+from mngr.mapreduce.measure_run_usage import Budget
 from tests.conftest import MngrProgram
 
 

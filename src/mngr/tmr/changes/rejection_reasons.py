@@ -9,7 +9,7 @@ from mngr.base import time_format
 from mngr.base.model import Struct
 from mngr.base.paths import Home
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.commits import untrusted_text
+from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.prepare.history_file import HistoryFile
 
 _MAX_SAVED = 500  # rejections in the file
@@ -32,7 +32,7 @@ class Rejection(Struct):
     def summary(self) -> str:
         """Return the rejection as one line."""
         path_list = ", ".join(self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
-        return untrusted_text.clean_line(f"{self.title[:120]} ({path_list[:200]}): {self.reason}", 600)
+        return clean_untrusted_text.clean_line(f"{self.title[:120]} ({path_list[:200]}): {self.reason}", 600)
 
 
 def make_rejection(change: Change, reason: str, run: str) -> Rejection:
@@ -40,10 +40,10 @@ def make_rejection(change: Change, reason: str, run: str) -> Rejection:
     tests = sorted({*change.fixed_tests, *(maker.title for maker in change.made_by)})
     return Rejection(
         change=change.key,
-        title=untrusted_text.clean_line(change.title),
-        paths=[untrusted_text.clean_line(path) for path in change.paths[:_MAX_PATHS]],
+        title=clean_untrusted_text.clean_line(change.title),
+        paths=[clean_untrusted_text.clean_line(path) for path in change.paths[:_MAX_PATHS]],
         tests=tests,
-        reason=untrusted_text.clean_line(reason, 1000),
+        reason=clean_untrusted_text.clean_line(reason, 1000),
         run=run,
         at=time_format.format_timestamp(),
     )
