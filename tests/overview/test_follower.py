@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 
@@ -119,6 +120,15 @@ def test_a_run_appears_and_its_new_rows_are_counted(mngr: MngrProgram, follower:
     overview = watch.wait_until(lambda overview: overview.runs and overview.runs[0].state == "settled")
     (run,) = overview.runs
     assert (run.name, run.facts.settled, run.facts.total, len(run.tasks)) == ("nightly", 8, 8, 8)
+
+
+def test_a_closed_follower_leaves_no_open_file_and_no_call_fails(mngr: MngrProgram) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        follower = OverviewFollower(Fleet(home=str(mngr.home), cwd=str(mngr.repo)), root=str(mngr.repo))
+        follower.close()
+        follower.refresh([])
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
 def test_the_numbers_of_a_shortstat_are_read() -> None:

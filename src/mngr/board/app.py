@@ -39,7 +39,7 @@ _MIN_COLUMNS, _MIN_ROWS = 40, 12
 _WIDE_COLUMNS = 110  # from this width on, the tabs are on the right, else below
 _SHORTEST_UPDATE = 0.1  # seconds between two updates of the list
 _AGE_SECONDS = 10.0  # between two updates of the ages
-_NEWS_LINES = 2
+_CHANGE_LINES = 2
 
 
 class BoardApp(App[None]):
@@ -95,7 +95,8 @@ class BoardApp(App[None]):
         self._news_lines = Static(id="news", markup=False)
         self._filter_text = filter_text
         self._matches = build_filter(filter_text)
-        self._news: list[str] = []
+        self._changes: list[str] = []  # the latest changes of agents
+        self._answer = ""  # what the board said about the person's latest key
         self._destroyed_ids: tuple[str, ...] = ()
         self._is_update_planned = False
         self.theme = choose_theme(os.environ.get("COLORFGBG", ""))
@@ -162,7 +163,7 @@ class BoardApp(App[None]):
         self._overview = change.overview
         if not is_first:
             for card_change in change.cards:
-                self._add_news(describe_change(card_change))
+                self._add_change(describe_change(card_change))
         self._show_overview()
 
     def _show_overview(self) -> None:
@@ -190,12 +191,21 @@ class BoardApp(App[None]):
         """Attach to the agent, or open the run, on which a person clicked twice."""
         self.action_open()
 
-    def _add_news(self, text: str) -> None:
-        """Show what happened, below what happened before."""
+    def _add_change(self, text: str) -> None:
+        """Show a change of an agent, below the change before."""
         if text:
-            self._news = [*self._news, f"{time.strftime('%H:%M:%S')}  {clean_line(text, 300)}"][-_NEWS_LINES:]
-            lines = Text("\n".join(self._news), no_wrap=True, overflow="ellipsis")
-            self._news_lines.update(lines)
+            self._changes = [*self._changes, _format_news(text)][-_CHANGE_LINES:]
+            self._show_news()
+
+    def _add_news(self, text: str) -> None:
+        """Show what became of the person's key. Changes of agents do not replace this line."""
+        if text:
+            self._answer = _format_news(text)
+            self._show_news()
+
+    def _show_news(self) -> None:
+        lines = Text("\n".join(filter(None, (*self._changes, self._answer))), no_wrap=True, overflow="ellipsis")
+        self._news_lines.update(lines)
 
     # Keys.
 
@@ -371,6 +381,11 @@ class BoardApp(App[None]):
                 self._add_news(format_failure(outcome))
         if len(done) == len(message.outcomes):
             self._list.clear_marks()
+
+
+def _format_news(text: str) -> str:
+    """Return a line of the news, with the time."""
+    return f"{time.strftime('%H:%M:%S')}  {clean_line(text, 300)}"
 
 
 def build_filter(text: str) -> Callable[[AgentCard], bool]:

@@ -47,6 +47,7 @@ class OverviewFollower:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # from other threads
         self._wake_out, self._wake_in = os.pipe()
         os.set_blocking(self._wake_in, False)
+        self._wake_lock = threading.Lock()  # Other threads may call until the follower has closed its pipe.
         self._is_closed = threading.Event()
         self._listed_at: float | None = None
         self._is_listing = False
@@ -81,14 +82,22 @@ class OverviewFollower:
         self._fact_reader.close()
         self._call(lambda: None)
         self._thread.join(5.0)
+        with self._wake_lock:
+            if not self._thread.is_alive() and self._wake_in >= 0:
+                os.close(self._wake_in)
+                os.close(self._wake_out)
+                self._wake_in = -1
 
     def _call(self, function: Callable[[], None]) -> None:
         """Run a function in the follower's thread."""
         self._calls.put(function)
-        try:
-            os.write(self._wake_in, b".")
-        except BlockingIOError:
-            pass  # The thread has not read the earlier ones, so it will wake up.
+        with self._wake_lock:
+            if self._wake_in < 0:
+                return  # The follower is closed.
+            try:
+                os.write(self._wake_in, b".")
+            except BlockingIOError:
+                pass  # The thread has not read the earlier ones, so it will wake up.
 
     def _run(self) -> None:
         while not self._is_closed.is_set():

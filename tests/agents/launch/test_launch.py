@@ -27,7 +27,7 @@ def test_ctrl_c_reaches_the_command_and_its_exit_code_is_recorded(mngr: MngrProg
 
 def test_verbose_shows_commands_without_secrets_or_script_text(mngr: MngrProgram) -> None:
     result = mngr("create", "foo", "-v", "--env", "SECRET=hush", "--", "sleep", "1000")
-    assert "git -C" in result.err and "worktree add" in result.err and "(exit 0, " in result.err
+    assert "git -c " in result.err and "worktree add" in result.err and "(exit 0, " in result.err
     assert "sh start.sh " in result.err
     assert "hush" not in result.err and "while :" not in result.err
     assert "git" not in mngr("list").err
