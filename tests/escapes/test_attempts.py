@@ -19,7 +19,7 @@ REAL = [*(attempt for attempt in PLANTED if attempt.proof), *direct.REAL]
 AGENTS = {AGENT: "foo", direct.ON: "open", direct.FEW: "few"}
 
 
-@pytest.mark.parametrize(("name", "attempt"), for_each_person(PLANTED, one_of=20))
+@pytest.mark.parametrize(("name", "attempt"), for_each_person(PLANTED, one_of=30))
 def test_what_an_agent_plants_leaves_no_mark_when_the_user_runs_commands(name: str, attempt: Attempt) -> None:
     with attack(name) as target:
         target.user("create", "foo", *attempt.options)
@@ -144,7 +144,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Target, Services]]:
         yield target, services
 
 
-@pytest.mark.parametrize("attempt", some(direct.ATTEMPTS, one_of=2))
+@pytest.mark.parametrize("attempt", some(direct.ATTEMPTS, one_of=4))
 def test_what_an_agent_does_itself_leaves_no_mark(served: tuple[Target, Services], attempt: Attempt) -> None:
     target, services = served
     output = target.run_in_agent(attempt.plant, AGENTS[attempt.options], code=None)

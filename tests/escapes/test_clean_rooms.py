@@ -128,7 +128,7 @@ def list_marks(room: Room, before: dict[str, str], output: str) -> list[str]:
     return marks + room.services.list_marks()
 
 
-@pytest.mark.parametrize("attempt", some(ATTEMPTS, one_of=2))
+@pytest.mark.parametrize("attempt", some(ATTEMPTS, one_of=4))
 def test_a_test_in_a_clean_room_leaves_no_mark(room: Room, attempt: RoomAttempt) -> None:
     before = read_state(room.outside.root)
     ran = room.world.room.run(["python3", "-c", PROGRAMS + attempt.program, *room.get_words()], timeout=30)

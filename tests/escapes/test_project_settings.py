@@ -73,7 +73,7 @@ def write_repository(target: Target) -> None:
     (repo / ".git" / "info" / "exclude").write_text("evil*\nssh_config\n.mngr\n")
 
 
-@pytest.mark.parametrize(("name", "attempt"), for_each_person(ATTEMPTS, one_of=2))
+@pytest.mark.parametrize(("name", "attempt"), for_each_person(ATTEMPTS, one_of=4))
 def test_settings_of_a_repository_leave_no_mark(name: str, attempt: SettingsAttempt) -> None:
     with attack(name) as target:
         write_repository(target)

@@ -125,6 +125,7 @@ def test_no_directory_of_mngr_is_visible_in_the_sandbox_during_a_save(foo: Hosti
     ["index", "logs", "refs", "refs/heads", "logs/HEAD", "packed-refs", "shallow", "info", "ORIG_HEAD", "config"],
 )
 @pytest.mark.parametrize("target", ["dir/new", "dir", "file"])
+@pytest.mark.sampled(3)
 def test_a_link_in_the_agents_git_dir_leads_no_save_or_restore_outside(
     foo: HostileAgent, name: str, target: str
 ) -> None:
