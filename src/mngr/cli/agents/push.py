@@ -24,7 +24,7 @@ COMMAND = CommandSpec(
     arguments=(
         Argument(
             name="WHAT",
-            help="The agent whose branch mngr merges into, or the file or directory to copy",
+            help="The agent to merge the current branch into, or the file or directory to copy",
             complete="agents",
         ),
         Argument(

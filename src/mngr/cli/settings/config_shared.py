@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCOPE_OPTIONS = (
     Option(flags=("--user",), help="Use your own settings file in mngr's home, which applies to every project"),
     Option(flags=("--project",), help="Use .mngr/settings.toml, which everybody in this project shares"),
-    Option(flags=("--local",), help="Use .mngr/settings.local.toml, which only you use in this project"),
+    Option(flags=("--local",), help="Use .mngr/settings.local.toml, your own settings for this project"),
 )
 
 

@@ -58,7 +58,7 @@ COMMAND = CommandSpec(
             complete="files",
         ),
     ),
-    trailing=Argument(name="ARGS", help="Pass these arguments to the agent's program unchanged"),
+    trailing=Argument(name="ARGS", help="The arguments that mngr passes to the agent's program"),
     examples=(
         (
             "mngr tutorial fill --sandbox --yolo --output fill.patch",

@@ -34,13 +34,13 @@ COMMAND = CommandSpec(
         "documents, or one fix of the program. If several agents made the same edit, mngr lists it as one change. The "
         "list contains only confirmed changes. During a run, the list contains the changes of the finished tasks. "
         "After mngr tmr integrate, the list also shows which changes are in the branch, and why mngr left out the "
-        "others."
+        "other changes."
     ),
     arguments=(
         RUN_ARGUMENT,
         Argument(
             name="CHANGE",
-            help="The id of a change whose details mngr shows; the first digits of the id are enough",
+            help="Show the details of this change; the first digits of its id are enough",
             required=False,
             complete="changes",
         ),
@@ -109,16 +109,17 @@ def _get_change(run_dir: RunDir, changes: Sequence[Change], word: str, run_argum
         return matches[0]
     if matches:
         ids = ", ".join(change.id for change in matches[:8]) + (" …" if len(matches) > 8 else "")
-        raise MngrError(f"{len(matches)} changes begin with {word!r}", f"give more digits of one of these: {ids}")
+        raise MngrError(f"{len(matches)} change ids begin with {word!r}", f"give more digits of an id: {ids}")
     if run_argument == word:
         known = [*(change.id for change in changes), *list_runs(run_dir.root)]
         raise NotFound(
             f"there is no run {word!r}, and no change of {run_dir.name} begins with it",
-            suggest_closest(word, known) or "list them: mngr tmr list; mngr tmr changes",
+            suggest_closest(word, known) or "list the runs and changes: mngr tmr list; mngr tmr changes",
         )
     hint = suggest_closest(word, [change.id for change in changes])
     raise NotFound(
-        f"no change of {run_dir.name} begins with {word!r}", hint or f"list them: mngr tmr changes {run_dir.name}"
+        f"no change of {run_dir.name} begins with {word!r}",
+        hint or f"list the changes: mngr tmr changes {run_dir.name}",
     )
 
 

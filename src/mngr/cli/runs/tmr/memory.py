@@ -22,7 +22,7 @@ COMMAND = CommandSpec(
         "           conftest files, the tutorial or the code under test change\n"
         "  flaky    print tests that both passed and failed without a change\n"
         "  reasons  print why people excluded changes; later agents get this list\n"
-        "  forget   delete entries, so that later runs work on these tests again"
+        "  forget   delete entries, so that the next runs work on these tests again"
     ),
     arguments=(
         Argument(name="ACTION", help="The action: list, flaky, reasons or forget (default: list)", required=False),
@@ -121,11 +121,14 @@ def _forget_entries(cli: Cli, names: list[str]) -> int:
     keys = {name: _match_keys(list(reasons.read()), name) for name in names if name not in known}
     for name, matches in keys.items():
         if len(matches) != 1:
-            hint = suggest_closest(name, sorted(known)) or "list them: mngr tmr memory list; mngr tmr memory reasons"
+            hint = (
+                suggest_closest(name, sorted(known))
+                or "list the entries: mngr tmr memory list; mngr tmr memory reasons"
+            )
             raise NotFound(
-                f"mngr remembers no result and no reason for {name}"
+                f"mngr has no stored result or reason for {name}"
                 if not matches
-                else f"{len(matches)} changes begin with {name}",
+                else f"{len(matches)} change ids begin with {name}",
                 hint if not matches else "give more digits of the change's id",
             )
     changes = [matches[0] for matches in keys.values()]

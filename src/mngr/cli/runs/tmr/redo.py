@@ -34,7 +34,7 @@ COMMAND = CommandSpec(
     arguments=(
         Argument(
             name="CHANGE",
-            help="The id of a change (mngr tmr changes prints the ids), a task, or a commit of the branch",
+            help="The change to revise: its id (see mngr tmr changes), a task, or a commit of the branch",
             complete="changes",
         ),
     ),

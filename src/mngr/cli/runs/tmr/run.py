@@ -83,7 +83,7 @@ COMMAND = CommandSpec(
                 metavar="N",
                 kind="int",
                 default=100,
-                help="Let agents work on all failing tests, and on passing tests until the run has N tasks",
+                help="Create a task for each failing test, then for passing tests up to N tasks in total",
             ),
             Option(
                 flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"

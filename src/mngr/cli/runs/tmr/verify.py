@@ -92,8 +92,8 @@ COMMAND = CommandSpec(
                 metavar="N",
                 kind="int",
                 default=0,
-                help="Use N as the random seed for the order of the test runs and for the deliberate faults (default: "
-                "0)",
+                help="Use N as the random seed for the order of the tests and for the faults that mngr adds to the code "
+                "(default: 0)",
             ),
             Option(
                 flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"
