@@ -58,8 +58,8 @@ UNKNOWN = [
     (2, "--network cannot be 'OFF'", "map a --on .modal --network OFF -- true"),
     (2, "--agents-per-host", "map a --on .modal --agents-per-host=-1 -- true"),
     (2, "--agents-per-host works only with hosts that a provider creates", "map a --on @h1.modal --agents-per-host 2 -- true"),
-    (2, "shared cannot be 'maybe'", "map a --on .slurm -S providers.slurm.shared=maybe -- true"),
-    (2, "cpus cannot be 'lots'", "map a --on .modal -S providers.modal.cpus=lots -- true"),
+    (2, "[providers.slurm] shared must be true or false, not 'maybe'", "map a --on .slurm -S providers.slurm.shared=maybe -- true"),
+    (2, "[providers.modal] cpus must be a number that is 0 or more, not 'lots'", "map a --on .modal -S providers.modal.cpus=lots -- true"),
     (1, "--sandbox does not work on modal hosts", "map a --on .modal --sandbox -- true"),
     (2, "names a file, not a new agent", "create x:path -- true"),
     (1, "mngr cannot start or stop local hosts", "stop @local"),
@@ -81,8 +81,8 @@ UNKNOWN = [
     (2, "mngr stop needs NAME", "stop"),
     (2, "mngr has no command 'lst'", "lst"),
     (2, "mngr snapshot has no command 'make'", "snapshot make"),
-    (2, "mngr --nosuch has no command", "--nosuch"),
-    (2, "mngr --home has no command", "--home"),
+    (2, "no command after --nosuch", "--nosuch"),
+    (2, "no command after --home", "--home"),
     (2, "'x:out/a.json' names a file, not an agent", "destroy x:out/a.json"),
     (2, "'x:sub' names a file, not an agent", "exec x:sub -- pwd"),
     (2, "--branch has no effect", "create x --transfer copy --branch :y -- true"),
@@ -245,10 +245,10 @@ def test_a_home_with_files_of_another_program_is_rejected(mngr: MngrProgram) -> 
     (mngr.home / "theirs.db").write_text("x")
     for words in (("create", "foo", *RUN), ("list",), ("stop", "foo")):
         result = mngr(*words, code=1)
-        assert "the home of another program" in result.err and is_clear(result)
+        assert "belongs to another program" in result.err and is_clear(result)
     assert [p.name for p in mngr.home.iterdir()] == ["theirs.db"]
     (mngr.home / "version").write_text("theirs 3\n")
-    assert "the home of another program" in mngr("create", "foo", *RUN, code=1).err
+    assert "belongs to another program" in mngr("create", "foo", *RUN, code=1).err
 
 
 def test_a_home_of_a_newer_version_is_rejected(mngr: MngrProgram) -> None:

@@ -129,7 +129,7 @@ def test_a_settings_file_that_is_a_link_is_neither_read_nor_written(goal: str) -
         listing = target.user("list", code=None, timeout=20)
         assert listing.code in (0, 1) and target.outside.secret not in listing.out + listing.err
         result = target.user("config", "set", "project.setup", "make", code=None, timeout=20)
-        assert result.code == 1 and f"{settings} is a link" in result.err
+        assert result.code == 1 and f"mngr does not follow the link {settings}" in result.err
         assert target.list_marks("") == []
 
 
@@ -137,14 +137,14 @@ def test_a_link_to_a_missing_file_or_directory_is_not_written_through() -> None:
     with attack(PEOPLE[0]) as target:
         settings = make_clone(target)
         settings.symlink_to(target.user.repo.parent / "new-file")
-        assert "is a link" in target.user("config", "set", "project.setup", "make", code=1).err
-        assert "is a link" in target.user("init", "--force", code=1).err
+        assert "does not follow the link" in target.user("config", "set", "project.setup", "make", code=1).err
+        assert "does not follow the link" in target.user("init", "--force", code=1).err
         settings.unlink()
         settings.parent.rmdir()
         outside = target.user.repo.parent / "new-directory"
         outside.mkdir()
         settings.parent.symlink_to(outside)
-        assert "is a link" in target.user("config", "set", "project.setup", "make", code=1).err
+        assert "does not follow the link" in target.user("config", "set", "project.setup", "make", code=1).err
         assert list(outside.iterdir()) == [] and not (target.user.repo.parent / "new-file").exists()
 
 

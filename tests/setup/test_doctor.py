@@ -197,7 +197,7 @@ def test_a_home_that_belongs_to_another_program_is_an_error(mngr: MngrProgram) -
     mngr.home.mkdir()
     (mngr.home / "thesis.tex").write_text("")
     check = run_doctor(mngr, code=1)["home"]
-    assert "is the home of another program" in check["problem"]
+    assert "belongs to another program" in check["problem"]
     assert os.listdir(mngr.home) == ["thesis.tex"]
 
 
@@ -296,5 +296,5 @@ def test_doctor_checks_a_provider(mngr: MngrProgram, tmp_path: Path) -> None:
     result = mngr("doctor", "@.modal", code=1)
     assert "Modal cannot be reached: 127.0.0.1:1" in result.out + result.err
     result = mngr("doctor", "@.modal", "-S", "providers.modal.cpus=lots", code=1)
-    assert "cpus cannot be 'lots'" in result.out + result.err
+    assert "[providers.modal] cpus must be a number that is 0 or more, not 'lots'" in result.out + result.err
     assert not (mngr.home / "agents").exists()  # Doctor changes nothing.

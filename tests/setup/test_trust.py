@@ -96,7 +96,7 @@ def test_an_agents_work_dir_cannot_be_trusted(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     work = mngr.get_work_dir("foo")
     (work / ".mngr/settings.toml").write_text('[project]\nsetup = "touch ran"\n')
-    assert "is an agent's work dir" in mngr("trust", "--yes", cwd=work, code=1).err
+    assert "does not trust settings in an agent's work dir" in mngr("trust", "--yes", cwd=work, code=1).err
     mngr("create", "bar", "--dirty", "include", *RUN, cwd=work, code=1)
     assert not (work / "ran").exists()
 

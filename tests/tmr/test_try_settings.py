@@ -108,7 +108,7 @@ def test_init_leaves_out_a_tool_that_fails(mngr: MngrProgram, tmp_path: Path) ->
         (
             {"tests/test_a.py": "import no_such_module\n"},
             "No module named 'no_such_module'",
-            "if a package is missing, let mngr write the settings again (this replaces them): mngr init --force",
+            "if a package is missing, let mngr write the settings again (this overwrites the existing settings): mngr init --force",
         ),
         ({"tests/test_a.py": ""}, "pytest found no tests", "git commit -m 'Add a test' && mngr tmr run --dry-run"),
         ({"conftest.py": "1 / 0\n", "tests/test_a.py": PASSING}, "ZeroDivisionError", "mngr create copy -- .venv"),

@@ -6,6 +6,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# docs/start/install.md says the same.
+UPDATE_HINT = "update mngr on this machine: git -C mngr pull && pipx install --force ./mngr"
+
 
 class MngrError(Exception):
     """An expected failure. The message says what failed and why, the hint names the next step."""

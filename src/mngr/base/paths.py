@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from mngr.base.errors import MngrError
+from mngr.base.errors import UPDATE_HINT, MngrError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ class Home:
             raise MngrError(f"cannot read {self.version_file}: {error.strerror}", OTHER_HOME_HINT) from None
         if words[:1] != ["mngr"] or len(words) != 2 or not words[1].isdigit():
             raise MngrError(
-                f"{self.root} is the home of another program: its file `version` is not from mngr",
+                f"{self.root} belongs to another program: mngr did not write its file `version`",
                 OTHER_HOME_HINT,
             )
         if int(words[1]) > HOME_VERSION:
             raise MngrError(
                 f"a newer mngr wrote {self.root}: it has layout {words[1]}, and this mngr knows layout {HOME_VERSION}",
-                "update mngr: pipx upgrade mngr; or choose another home: mngr --home DIR list",
+                f"{UPDATE_HINT}; or choose another home: mngr --home DIR list",
             )
         return True
 
@@ -136,7 +136,7 @@ class Home:
         foreign_entries = sorted(name for name in entries - known_entries if not name.startswith("version"))
         if foreign_entries:
             raise MngrError(
-                f"{self.root} is the home of another program: it contains {foreign_entries[0]!r} and no `version` file of mngr",
+                f"{self.root} belongs to another program: it contains {foreign_entries[0]!r} and no `version` file of mngr",
                 OTHER_HOME_HINT,
             )
 
@@ -204,8 +204,8 @@ def refuse_links(path: str) -> None:
     for place in (os.path.dirname(path), path):
         if os.path.islink(place):
             raise MngrError(
-                f"{place} is a link, and mngr follows no links to a project's files",
-                f"replace it with a file or directory: rm {place}",
+                f"mngr does not follow the link {place}",
+                f"remove the link: rm {place}",
             )
 
 

@@ -6,7 +6,7 @@ import json
 import os
 
 from mngr.base import names_and_addresses, time_format
-from mngr.base.errors import MngrError, NotFound
+from mngr.base.errors import UPDATE_HINT, MngrError, NotFound
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord
 from mngr.base.untrusted_json import parse_json
@@ -48,7 +48,7 @@ class NewerRecord(ValueError):
 def make_unreadable_error(agent_id: str, problem: ValueError) -> MngrError:
     """Return the error for a record that `decode_record` could not read."""
     if isinstance(problem, NewerRecord):
-        return MngrError(f"{agent_id} cannot be used: {problem}", "update mngr on this machine: pipx upgrade mngr")
+        return MngrError(f"{agent_id} cannot be used: {problem}", UPDATE_HINT)
     hint = f"move the agent to the trash: mngr destroy --force {agent_id}"
     return MngrError(f"the record of {agent_id} is damaged: {problem}", hint)
 

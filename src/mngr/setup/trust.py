@@ -49,8 +49,8 @@ def trust_project(ctx: Context, project: ProjectTrust) -> None:
     """Trust the project's settings as `inspect_trust` saw them. Raise MngrError for an agent's work dir."""
     if ctx.is_agent_work_dir(project.root):
         raise MngrError(
-            f"{project.root} is an agent's work dir, which cannot be trusted",
-            "pull the agent's work, then trust your own project, in its directory: mngr trust",
+            f"mngr does not trust settings in an agent's work dir: {project.root}",
+            "run this in your own project: cd PROJECT && mngr trust",
         )
     ctx.home.create()
     project_trust.save_trust(ctx.home.trust, project.repository, project.settings)

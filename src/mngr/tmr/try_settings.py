@@ -121,8 +121,8 @@ def _try_once(fleet: Fleet, project: DetectedProject, root: str) -> _Attempt:
         return _Attempt(collected=collected, error=make_collection_error(collected))
     problems = describe_foreign_code(collected.resolved, program, collected.checkout_modules)
     if problems:
-        message = f"the tests would not run the workspace's own code: {problems[0]}"
-        hint = "correct the settings, then check them: mngr tmr run --dry-run"
+        message = f"the tests would load the program from outside their copy: {problems[0]}"
+        hint = "correct the settings, then try again: mngr tmr run --dry-run"
         return _Attempt(collected=collected, error=MngrError(message, hint))
     return _Attempt(collected=collected)
 

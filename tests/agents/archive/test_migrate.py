@@ -122,7 +122,7 @@ def test_a_migrate_whose_set_up_fails_returns_the_agent_to_its_host(client: Mngr
     agent_id = client.get_agent("foo")["id"]
     (farm.home("h2") / ".mngr").mkdir()
     (farm.home("h2") / ".mngr" / "strange").write_text("another program's")
-    assert "is the home of another program" in client("migrate", "foo", "@h2", code=1).err
+    assert "belongs to another program" in client("migrate", "foo", "@h2", code=1).err
     (farm.home("h2") / ".mngr" / "strange").unlink()
     (client.repo / ".mngr").mkdir()
     (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')

@@ -280,10 +280,10 @@ def test_a_record_of_a_newer_mngr_is_not_called_damaged_and_no_hint_destroys_the
     assert (agent["state"], agent["state_reason"]) == ("UNKNOWN", "a newer mngr wrote its record (version 2)")
     for words in (("stop",), ("destroy",), ("capture",)):
         err = mngr(*words, agent_id, code=1).err
-        assert "a newer mngr wrote its record (version 2)" in err and "pipx upgrade mngr" in err
-        assert "damaged" not in err and "--force" not in err
+        assert "a newer mngr wrote its record (version 2)" in err and "pipx install --force ./mngr" in err
+        assert "damaged" not in err and "destroy --force" not in err
     explained = mngr("explain", agent_id).out
-    assert "pipx upgrade mngr" in explained and "--force" not in explained
+    assert "pipx install --force ./mngr" in explained and "destroy --force" not in explained
 
 
 def test_files_that_an_agent_writes_cannot_break_the_list(mngr: MngrProgram) -> None:

@@ -204,7 +204,7 @@ def test_create_can_attach_as_soon_as_the_agent_runs(e2e: E2eSession) -> None:
     result = e2e.run("mngr create unseen --connect -- sleep 1000", comment="there is no terminal here")
     expect(result).to_fail(1).to_match_lines("""
         Error: --connect needs a terminal
-        Hint: leave out --connect, and print the agent's screen later: mngr capture NAME
+        Hint: leave out --connect; to print the agent's screen: mngr capture NAME
     """)
     assert agents(e2e).keys() == {"seen"}
 

@@ -206,7 +206,7 @@ class AgentContract:
             assert "has no effect" in fleet("create", "foo", self.kind, "--yolo", code=2).err
             return
         result = fleet("create", "foo", self.kind, "--yolo", code=1)
-        assert "without asking" in result.err and "--sandbox" in result.err
+        assert "without a sandbox" in result.err and "--sandbox" in result.err
         assert fleet.run_json("list")["agents"] == []
 
     def test_it_recovers_from_limits_refused_logins_and_crashes(self, fleet: MngrProgram) -> None:

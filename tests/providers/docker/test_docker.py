@@ -158,7 +158,7 @@ def test_invalid_host_options_fail_before_a_container_is_created(mngr: MngrProgr
         (("foo@.docker", "-b", "memroy=1g"), "no option 'memroy'"),
         (("foo@.docker", "-b", "memory"), "not KEY=VALUE"),
         (("foo@.docker", "-b", "program=podman"), "no option 'program'"),
-        (("foo@.docker", "-b", "user=nobody"), "user cannot be"),
+        (("foo@.docker", "-b", "user=nobody"), "[providers.docker] user must be agent"),
         (("foo@.docker", "-b", "image=a", "-b", "dockerfile=b"), "only one of image, dockerfile and snapshot"),
         (("foo@.docker", "-S", "providers.docker.imgae=x"), "no setting 'imgae'"),
         (("foo", "-b", "memory=1g"), "local does not create hosts"),

@@ -219,7 +219,10 @@ BAD = [
 @pytest.mark.parametrize("words", BAD)
 def test_invalid_host_options_are_rejected_with_a_hint(mngr: MngrProgram, words: str) -> None:
     stderr = mngr("create", "foo@.modal", "-b", words, *RUN, code=2).err
-    assert f"{words.partition('=')[0].rstrip('+')} cannot be " in stderr or "not a length of time" in stderr
+    assert (
+        f"[providers.modal] {words.partition('=')[0].rstrip('+')} must be " in stderr
+        or "not a length of time" in stderr
+    )
     assert "Hint: " in stderr
 
 

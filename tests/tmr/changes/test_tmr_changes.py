@@ -112,6 +112,6 @@ def test_memory_shows_and_forgets_the_reasons_for_rejections(mngr: MngrProgram, 
     assert row["paths"] == ["src/app.py"] and row["change"] == keys["[FIX_IMPL] Other"]
     assert mngr("tmr", "memory", "forget", row["change"][:6]).out == "forgot 1 entry\n"
     assert row["change"] not in rejections.read()
-    assert "no result and no reason for 012345" in mngr("tmr", "memory", "forget", "012345", code=1).err
+    assert "no stored result or reason for 012345" in mngr("tmr", "memory", "forget", "012345", code=1).err
     assert mngr("tmr", "memory", "forget").out == "forgot 2 entries\n" and rejections.read() == {}
     assert "did you mean 'reasons'?" in mngr("tmr", "memory", "reason", code=2).err

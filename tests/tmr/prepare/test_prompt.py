@@ -138,7 +138,7 @@ def test_a_prompt_file_of_a_repository_that_leads_to_a_file_of_the_user_is_refus
     (tmp_path / "secret").write_text("## Your task\n\nsecret\n")
     (tmp_path / "project" / ".mngr").mkdir(parents=True)
     (tmp_path / "project" / ".mngr" / "prompt.md").symlink_to(tmp_path / "secret")
-    with pytest.raises(MngrError, match="is a link"):
+    with pytest.raises(MngrError, match="does not follow the link"):
         load_template(str(tmp_path / "project"))
 
 

@@ -113,7 +113,7 @@ def get_snapshot(ctx: Context, name: str) -> Snapshot:
     except ValueError as error:
         raise MngrError(
             f"the snapshot {name} is damaged: {error}",
-            f"its files are in {snapshot_dir}; delete it: mngr snapshot destroy {name}",
+            f"delete the snapshot: mngr snapshot destroy {name} (its files are in {snapshot_dir})",
         ) from None
     snapshot = Snapshot(
         name=name,

@@ -182,7 +182,7 @@ def _check_yolo_allowed(ctx: Context, host: Host, spec: AgentSpec) -> None:
     if spec.yolo_confirmed or ctx.load_project_settings(None).get("yolo.anywhere") is True:
         return
     raise MngrError(
-        f"--yolo lets the agent do anything that you can do on {host.name} without asking",
+        f"mngr refuses --yolo on {host.name} without a sandbox: the agent could do anything that you can do",
         "add --sandbox, or use a container: mngr create NAME@.docker --yolo; to allow it on every host: mngr config set yolo.anywhere true",
     )
 

@@ -6,7 +6,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.base import time_format
-from mngr.base.errors import MngrError
+from mngr.base.errors import UPDATE_HINT, MngrError
 from mngr.base.model import AgentRecord, AgentState, Evidence, Struct
 from mngr.host import record_store
 from mngr.kinds import agent_state
@@ -191,11 +191,13 @@ def _suggest_next_step(ctx: Context, observed: ObservedAgent, name: str) -> str:
     if state.state == "WAITING" and state.reason in _list_unanswerable_reasons(ctx, observed):
         return suggest_answer(state.reason, name)
     if state.state == "PARKED" and state.reason == "login":
-        return f"log in, then send it a message: mngr message {name} -m TEXT"
+        return f"log in, then send the agent a message: mngr message {name} -m TEXT"
     if isinstance(observed.record_problem, record_store.NewerRecord):
-        return "update mngr on this machine: pipx upgrade mngr"
+        return UPDATE_HINT
     if state.state == "UNKNOWN":
-        return f"see its events: mngr events {name}; or move it to the trash: mngr destroy --force {name}"
+        return (
+            f"see the agent's events: mngr events {name}; or move the agent to the trash: mngr destroy --force {name}"
+        )
     return {
         "STARTING": f"wait until its program runs: mngr wait {name} --state RUNNING",
         "RUNNING": f"wait until it needs you or ends: mngr wait {name}; or stop it: mngr stop {name}",

@@ -255,7 +255,7 @@ def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, timeout: f
     elif word != "proven":
         raise MngrError(
             f"{name}: tmux could not send the message: {details or result.error_line}",
-            "check tmux on this machine: mngr doctor",
+            f"check the host: mngr doctor @{host.name}",
         )
 
 

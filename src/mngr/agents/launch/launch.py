@@ -147,7 +147,9 @@ def _get_started_pid(ctx: Context, host: Host, record: AgentRecord, result: Proc
             raise MngrError(
                 f"tmux already has a session called {record.name!r} that belongs to no agent", "remove it: mngr gc"
             )
-        raise MngrError(f"mngr could not start {record.name}: {result.error_line}", "check this machine: mngr doctor")
+        raise MngrError(
+            f"mngr could not start {record.name}: {result.error_line}", f"check the host: mngr doctor @{host.name}"
+        )
     words = result.text.split()
     if words[:1] == ["running"] and len(words) == 2 and names_and_addresses.is_number(words[1]):
         return int(words[1])

@@ -115,5 +115,5 @@ def ensure_watcher(ctx: Context, host: Host) -> None:
     if result.code and b"duplicate session" not in result.err:
         raise MngrError(
             f"mngr could not start the process that watches the limits: {result.error_line}",
-            "check this machine: mngr doctor",
+            f"check the host: mngr doctor @{host.name}",
         )

@@ -175,8 +175,13 @@ def _make_record(host: Host, saved: SavedState, saved_record: AgentRecord, reque
     work_dir = _choose_work_dir(host, saved_record, request, agent_id)
     is_isolated = saved_record.sandbox or saved_record.network != "on"
     if is_isolated and host.provider != saved_record.provider:
+        reason = (
+            f"runs in a sandbox, and sandboxes do not work on {host.provider} hosts"
+            if saved_record.sandbox
+            else f"was created with --network {saved_record.network}, and mngr cannot move this agent to {host.provider} hosts"
+        )
         raise MngrError(
-            f"{saved_record.name} runs in a sandbox, and {host.provider} hosts have none",
+            f"{saved_record.name} {reason}",
             f"choose a host of the provider {saved_record.provider}: @HOST.{saved_record.provider}",
         )
     record = saved_record.replace(

@@ -182,7 +182,7 @@ def _init_mirror(restore: WorkDirRestore, repo: Repo | None) -> None:
     init = ("init", "--quiet", "--template=", f"--object-format={restore.saved.form}", work_dir)
     result = host.run([*git.SAFE_GIT, *init])
     if result.code:
-        raise MngrError(f"git init failed: {result.error_line}", "check git on this machine: mngr doctor")
+        raise MngrError(f"git init failed: {result.error_line}", f"check the host: mngr doctor @{host.name}")
     if repo is not None:
         existing_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
     _fetch_bundle(restore, work_dir)
@@ -326,7 +326,7 @@ def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
     host, saved, work_dir = restore.host, restore.saved, record.work_dir
     tree_repo = unfiltered_git.find_work_tree_repo(host, work_dir)
     if tree_repo is None or tree_repo.git_dir is None:
-        raise MngrError(f"git did not create a repository in {work_dir}", "check git on this machine: mngr doctor")
+        raise MngrError(f"git did not create a repository in {work_dir}", f"check the host: mngr doctor @{host.name}")
     path = os.path.join(restore.saved_dir, FILES_ARCHIVE)
     members = tar.check_archive(path, refuse=(".git",)) if os.path.exists(path) else {}
     parents: set[str] = set()

@@ -145,7 +145,10 @@ def _list_odd_files(host: Host, work_dir: str, ignored: list[str], umask: str | 
     tar.check_read_result(result, work_dir)
     umask, *paths = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
     if not set(umask) <= set("01234567"):
-        raise MngrError(f"the host reports the umask {umask!r}, which is not a number", "check the host: mngr doctor")
+        raise MngrError(
+            f"{host.name} reports the umask {umask!r}, which is not a number",
+            f"check the host: mngr doctor @{host.name}",
+        )
     excluded = set(ignored)
     ignored_dirs = {path.rstrip("/") for path in ignored if path.endswith("/")}
     names = (name.removeprefix("./") for name in paths)

@@ -81,9 +81,9 @@ def check_can_connect(cli: Cli, count: int, command: str | None) -> None:
     if count != 1:
         raise UsageError(
             f"mngr can attach to one agent only, but --count is {count}",
-            "create them without attaching: add --no-connect",
+            "create the agents without attaching: add --no-connect",
         )
     if not is_interactive() and not command and not _find_connect_command(cli):
         raise MngrError(
-            "--connect needs a terminal", "leave out --connect, and print the agent's screen later: mngr capture NAME"
+            "--connect needs a terminal", "leave out --connect; to print the agent's screen: mngr capture NAME"
         )

@@ -85,13 +85,14 @@ def run(cli: Cli, args: Args) -> int:
     rows = [encode(command) for command in coverage.commands]
     render.render_rows(cli, "commands", rows, _format_coverage(coverage), **fields)
     if coverage.run is None:
-        cli.print_message("there is no transcript in .mngr/e2e: run the tests to see what they run")
+        cli.print_message("there is no transcript in .mngr/e2e: run the tests to see which commands they run")
     if coverage.problems:
         sys.stdout.flush()
-        *others, last = map(_format_problem, coverage.problems)
-        if others:
-            cli.print_message("\n".join(others))
-        raise MngrError(last, "correct this in the program, then run the same command again")
+        problems = "\n  ".join(map(_format_problem, coverage.problems))
+        raise MngrError(
+            f"the coverage is incomplete:\n  {problems}",
+            "correct the problems, then measure again: mngr tutorial coverage",
+        )
     return 0
 
 

@@ -17,7 +17,12 @@ from mngr.providers.docker import docker_cli, images, leftovers, snapshots
 from mngr.providers.docker.container_record import ContainerFacts, read_container
 from mngr.providers.docker.docker_cli import DockerCli, DockerTransport
 from mngr.providers.shared import host_preparation
-from mngr.providers.shared.host_options import get_author, get_original_options, reject_options
+from mngr.providers.shared.host_options import (
+    get_author,
+    get_original_options,
+    make_option_error,
+    reject_options,
+)
 from mngr.providers.shared.interrupted_hosts import finish_interrupted, host_lock
 
 TYPE_CHECKING = False
@@ -190,7 +195,8 @@ class DockerProvider:
         if options.get("network") == "on" and settings.get("network") != "off":
             merged["network"] = settings.get("network")
         if merged.get("user", "agent") not in USERS:
-            raise UsageError(f"user cannot be {merged['user']!r}", "use agent (mngr creates this user) or root")
+            expected = "agent (mngr creates this user) or root"
+            raise make_option_error(self.name, "user", merged["user"], expected, "agent")
         if str(merged.get("network") or "").startswith("allow="):
             raise UsageError(
                 f"--network allow=… does not work on {self.name} hosts",
@@ -307,7 +313,8 @@ class DockerProvider:
         user, owner_key = get_text(labels, "mngr.user"), get_text(labels, "mngr.home")
         if user not in USERS or not owner_key:
             raise MngrError(
-                f"there is already a container {name!r} that mngr did not create", "choose another name for the host"
+                f"there is already a container {name!r} that mngr did not create",
+                f"choose another name for the host: mngr create NAME@HOST.{self.name}",
             )
         reject_options(name, options)
         volume = get_text(labels, "mngr.volume")

@@ -60,4 +60,7 @@ def restore_home(host: Host, path: str) -> None:
         stderr = process.communicate()[1].decode("utf-8", "replace").strip()
     if process.returncode:
         why = stderr.splitlines()[-1] if stderr else "the connection ended"
-        raise MngrError(f"mngr could not copy the snapshot to {host.name}: {why}", "check the disk limit of the host")
+        raise MngrError(
+            f"mngr could not copy the snapshot to {host.name}: {why}",
+            "check the disk space for containers: docker system df",
+        )

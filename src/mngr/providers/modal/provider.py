@@ -15,7 +15,7 @@ from mngr.host import host_store, scripts
 from mngr.host.host_store import HostFacts
 from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeTransport, EngineModule, StoppedTransport
 from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
-from mngr.providers.shared.host_options import get_author, parse_network, parse_number
+from mngr.providers.shared.host_options import get_author, make_option_error, parse_network, parse_number
 from mngr.providers.shared.on_demand import OnDemandProvider
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
             "timeout": timeout,
             "idle_timeout": _parse_whole_seconds(options, "idle_timeout"),
             "region": options.get("region"), "gpu": options.get("gpu"),
-            "cpu": parse_number("cpus", options["cpus"]) if options.get("cpus") else None,
+            "cpu": parse_number("modal", "cpus", options["cpus"]) if options.get("cpus") else None,
             "memory": _parse_megabytes(options), **_parse_network(parse_network(options)),
         }  # fmt: skip
         return ModalMachine(
@@ -165,7 +165,8 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         tags = _read_tags(answer)
         if not tags.get("mngr"):
             raise MngrError(
-                f"there is already a sandbox {name!r} that mngr did not create", "choose another name for the host"
+                f"there is already a sandbox {name!r} that mngr did not create",
+                f"choose another name for the host: mngr create NAME@HOST.{self._provider}",
             )
         return ModalMachine(
             tag=tags.get("tag", ""),
@@ -423,7 +424,7 @@ def _parse_whole_seconds(options: dict[str, object], key: str) -> int | None:
     """Return a duration in whole seconds, or None when it is not set or 0."""
     seconds = _parse_seconds(options, key)
     if seconds and seconds < 1:
-        raise UsageError(f"{key} cannot be {options[key]!r}", "give at least 1s, for example 10m")
+        raise make_option_error("modal", key, options[key], "at least 1s", "10m")
     return int(seconds) if seconds else None
 
 
@@ -433,8 +434,8 @@ def _parse_megabytes(options: dict[str, object]) -> int | None:
     if not text:
         return None
     unit = {"m": 1, "g": 1024, "t": 1 << 20}.get(text[-1], 1)
-    hint = "give a size, for example 512m or 4g"
-    megabytes = int(parse_number("memory", text.rstrip("mgt"), hint) * unit)
+    expected = "a size such as 512m or 4g"
+    megabytes = int(parse_number("modal", "memory", text.rstrip("mgt"), expected, "4g") * unit)
     if not megabytes:
-        raise UsageError(f"memory cannot be {options['memory']!r}", hint)
+        raise make_option_error("modal", "memory", options["memory"], expected, "4g")
     return megabytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.base import shell, time_format
-from mngr.base.errors import HostGone, MngrError, UsageError
+from mngr.base.errors import HostGone, MngrError
 from mngr.base.untrusted_json import find_text, get_object, get_objects, get_text
 from mngr.host import host_store
 from mngr.providers.bridge.connection import (
@@ -17,7 +17,7 @@ from mngr.providers.bridge.connection import (
 )
 from mngr.providers.ray.actor_messages import ActorAddress, ActorPlan, OpenedHost, ResourceRequest
 from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
-from mngr.providers.shared.host_options import get_author, parse_number
+from mngr.providers.shared.host_options import get_author, make_option_error, parse_number
 from mngr.providers.shared.on_demand import OnDemandProvider
 
 TYPE_CHECKING = False
@@ -299,15 +299,16 @@ def _parse_resources(options: dict[str, object]) -> ResourceRequest:
     """Return the options in Ray's terms. Raise UsageError if they are invalid."""
     placement = str(options.get("placement") or "spread")
     if placement not in PLACEMENTS:
-        raise UsageError(f"placement cannot be {placement!r}", f"use one of: {', '.join(PLACEMENTS)}")
+        expected = f"one of {', '.join(PLACEMENTS)}"
+        raise make_option_error("ray", "placement", placement, expected, "spread")
     resources = {
-        key.partition(".")[2]: parse_number(key, value)
+        key.partition(".")[2]: parse_number("ray", key, value)
         for key, value in options.items()
         if key.startswith("resources.")
     }
     return ResourceRequest(
-        cpus=parse_number("cpus", options.get("cpus", 1)),
-        gpus=parse_number("gpus", options.get("gpus", 0)),
+        cpus=parse_number("ray", "cpus", options.get("cpus", 1)),
+        gpus=parse_number("ray", "gpus", options.get("gpus", 0)),
         memory=_parse_bytes(options.get("memory")),
         resources=resources,
         placement=placement,
@@ -318,4 +319,4 @@ def _parse_bytes(value: object) -> int:
     """Return the number of bytes of `4g` or `512m`."""
     text = str(value or 0).lower().removesuffix("b").removesuffix("i")
     unit = _UNITS.get(text[-1:], 1)
-    return int(parse_number("memory", text.rstrip("kmgt")) * unit)
+    return int(parse_number("ray", "memory", text.rstrip("kmgt"), "a size such as 512m or 4g", "4g") * unit)

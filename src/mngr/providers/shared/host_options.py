@@ -52,12 +52,22 @@ def parse_network(options: dict[str, object]) -> str:
     return text
 
 
-def parse_number(key: str, value: object, hint: str = "give a number, 0 or more") -> float:
-    """Return the number in a setting. Raise UsageError unless it is 0 or more."""
+def make_option_error(provider: str, key: str, value: object, expected: str, example: str) -> UsageError:
+    """Return the error for an option of a new host, which comes from the settings or from -b."""
+    return UsageError(
+        f"[providers.{provider}] {key} must be {expected}, not {value!r}",
+        f"change the setting: mngr config set providers.{provider}.{key} {example}; for one host: -b {key}={example}",
+    )
+
+
+def parse_number(
+    provider: str, key: str, value: object, expected: str = "a number that is 0 or more", example: str = "1"
+) -> float:
+    """Return the number in an option. Raise UsageError unless it is 0 or more."""
     try:
         number = float(str(value))
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e15:
-        raise UsageError(f"{key} cannot be {value!r}", hint)
+        raise make_option_error(provider, key, value, expected, example)
     return number

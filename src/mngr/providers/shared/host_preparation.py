@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.base import names_and_addresses, shell
-from mngr.base.errors import MngrError, Unreachable
+from mngr.base.errors import UPDATE_HINT, MngrError, Unreachable
 from mngr.base.fanout import map_parallel
 from mngr.base.model import Struct
 from mngr.host import host_store, remote_host, scripts
@@ -83,11 +83,9 @@ def _check_home(host: str, facts: dict[str, str]) -> None:
     place = f"{facts['home']} on {host}"
     hint = "choose another directory: mngr config set providers.PROVIDER.home DIR"
     if "stranger" in facts:
-        raise MngrError(f"{place} is the home of another program: it contains {facts['stranger']!r}", hint)
+        raise MngrError(f"{place} belongs to another program: it contains {facts['stranger']!r}", hint)
     if "newer" in facts:
-        raise MngrError(
-            f"a newer mngr wrote {place} (layout {facts['newer']})", "update mngr on this machine: pipx upgrade mngr"
-        )
+        raise MngrError(f"a newer mngr wrote {place} (layout {facts['newer']})", UPDATE_HINT)
     if "unwritable" in facts:
         raise MngrError(f"cannot write to {place}: {facts['unwritable']}", hint)
 
@@ -179,7 +177,9 @@ def choose_least_loaded(hosts: list[str], open_transport: Callable[[str], Transp
             loads.append((_compute_load(answer.facts), name))
     if not loads:
         reasons = "; ".join(str(answer) for answer in answers[:3])
-        raise Unreachable(f"none of the hosts {', '.join(hosts)} answers: {reasons}", "check them: mngr list --hosts")
+        raise Unreachable(
+            f"none of the hosts {', '.join(hosts)} answers: {reasons}", "check the hosts: mngr list --hosts"
+        )
     return min(loads)[1]
 
 

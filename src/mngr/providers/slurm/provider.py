@@ -10,9 +10,10 @@ import time
 
 from mngr.base import shell, time_format
 from mngr.base.config import as_list
-from mngr.base.errors import EngineBusy, HostGone, MngrError, UsageError
+from mngr.base.errors import EngineBusy, HostGone, MngrError
 from mngr.host import host_store, scripts
 from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.host_options import make_option_error
 from mngr.providers.shared.on_demand import OnDemandProvider
 from mngr.providers.slurm.job_arrays import JobBatcher
 from mngr.providers.slurm.slurm_programs import ARRAY_JOB_NAME, SlurmPrograms, build_comment, parse_error
@@ -78,10 +79,11 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
         tag = os.urandom(6).hex()
         root = str(options.get("home") or DEFAULT_DIR).rstrip("/")
         if not root.startswith(("/", "~/")):
-            raise UsageError(f"home cannot be {root!r}", "give a directory of the cluster that starts with / or ~/")
+            expected = "a directory of the cluster that starts with / or ~/"
+            raise make_option_error(self._provider, "home", root, expected, DEFAULT_DIR)
         shared = str(options.get("shared", True)).lower()
         if shared not in (*_NO, *_YES):
-            raise UsageError(f"shared cannot be {shared!r}", "use true or false")
+            raise make_option_error(self._provider, "shared", shared, "true or false", "true")
         is_shared = shared in _YES
         host_dir = f"{root}/{self._key}/{name}-{tag}"
         arguments = [f"--{key}={options[key]}" for key in _SBATCH_OPTIONS if options.get(key)]

@@ -28,7 +28,7 @@ def make_collection_error(
     if "No module named pytest" in text:
         return MngrError(
             f"pytest is not installed in the environment of the tests:\n  {shown}",
-            "let mngr write settings that install it (this replaces the present ones): mngr init --force",
+            "let mngr write settings that install it (this overwrites the existing settings): mngr init --force",
         )
     if not collected.failures and any(words in collected.output for words in _NOTHING_FOUND):
         place = f" in {', '.join(paths)}" if paths else ""
@@ -41,7 +41,7 @@ def make_collection_error(
         )
     return MngrError(
         f"pytest cannot collect any test:\n  {shown}",
-        f"see the full error in a copy of the project: mngr create copy -- {join(collected.command)}; if a package is missing, let mngr write the settings again (this replaces them): mngr init --force",
+        f"see the full error in a copy of the project: mngr create copy -- {join(collected.command)}; if a package is missing, let mngr write the settings again (this overwrites the existing settings): mngr init --force",
     )
 
 

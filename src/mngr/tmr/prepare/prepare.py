@@ -300,8 +300,8 @@ def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> TestsCollected:
     problems = describe_foreign_code(collected.resolved, plan.program, collected.checkout_modules)
     if problems:
         raise MngrError(
-            f"the tests would not run the workspace's own code: {problems[0]}",
-            "mngr created no agent; correct the settings, then check them: mngr tmr run --dry-run",
+            f"the tests would load the program from outside their copy: {problems[0]}",
+            "mngr created no agent; correct the settings, then try again: mngr tmr run --dry-run",
         )
     tests = [*collected.tests, *_list_broken_files(collected)]
     return TestsCollected(tests=tests, environment=hash_environment(plan, collected, rooms.cache_key, rooms.settings))

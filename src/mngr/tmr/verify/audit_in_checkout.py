@@ -89,7 +89,10 @@ class Checkout(CleanRoom):
             with open(os.path.join(self.work_dir, path), "rb") as file:
                 return file.read()
         except OSError as error:
-            raise MngrError(f"cannot read {path!r}: {error.strerror}") from None
+            file_path = os.path.join(self.work_dir, path)
+            raise MngrError(
+                f"cannot read {path!r}: {error.strerror}", f"check the file: {shell.join(['ls', '-l', file_path])}"
+            ) from None
 
     def _run_program(self, job: CleanRoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program in the work tree and return its parsed answer."""
