@@ -158,3 +158,10 @@ def test_migrate_without_a_copy_needs_the_same_directory_on_the_target(
     assert "the work dir of foo no longer exists" in client("migrate", "foo", "@h2", code=1).err
     (tmp_path / "moved").rename(plain)
     assert client.get_agent("foo")["host"] == "h1"
+
+
+def test_an_agent_without_network_cannot_migrate_to_another_kind_of_host(client: MngrProgram) -> None:
+    client("create", "foo", "--network", "off", *RUN)
+    error = client("migrate", "foo", "@h1", code=1).err
+    assert "was created with --network off, and mngr cannot move this agent to ssh hosts" in error
+    assert client.get_agent("foo")["state"] == "RUNNING"
