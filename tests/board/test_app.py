@@ -133,6 +133,7 @@ def test_allow_answers_the_permission_question(mngr: MngrProgram) -> None:
     assert "yes" in mngr("transcript", "ask").out
 
 
+@pytest.mark.web
 def test_a_message_reaches_all_marked_agents(mngr: MngrProgram) -> None:
     for name in ("one", "two", "three"):
         start_player(mngr, name, ASK)
@@ -153,6 +154,7 @@ def test_a_message_reaches_all_marked_agents(mngr: MngrProgram) -> None:
     assert got_it == ["one", "two"]
 
 
+@pytest.mark.web
 def test_pull_fetches_the_commits(mngr: MngrProgram) -> None:
     start_player(mngr, "work", PERMISSION)
 
@@ -201,6 +203,7 @@ def test_destroy_asks_and_undo_restores(mngr: MngrProgram) -> None:
     assert mngr.get_agent("foo")["state"] == "STOPPED"
 
 
+@pytest.mark.web
 def test_a_confirmed_destroy_concerns_the_agent_that_the_question_named(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("create", "goo", "--", "sleep", "1000")
@@ -218,6 +221,7 @@ def test_a_confirmed_destroy_concerns_the_agent_that_the_question_named(mngr: Mn
     assert [agent["name"] for agent in mngr.list_agents()] == ["goo"]
 
 
+@pytest.mark.web
 def test_a_key_does_nothing_when_the_selection_has_just_moved_by_itself(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("create", "goo", "--", "sleep", "1000")
@@ -234,6 +238,7 @@ def test_a_key_does_nothing_when_the_selection_has_just_moved_by_itself(mngr: Mn
     assert mngr.get_agent("goo")["state"] == "RUNNING"
 
 
+@pytest.mark.web
 def test_leaving_the_board_does_not_interrupt_an_action(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
 
@@ -265,6 +270,7 @@ def test_a_failed_action_says_why_and_the_board_goes_on(mngr: MngrProgram) -> No
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_each_tab_shows_its_part_of_the_agent(mngr: MngrProgram) -> None:
     start_player(mngr, "work", PERMISSION)
     expected = {"1": "may I?", "2": "assistant", "3": "+++ b/new.txt", "4": "turn_end", "5": "work is WAITING"}
@@ -278,6 +284,7 @@ def test_each_tab_shows_its_part_of_the_agent(mngr: MngrProgram) -> None:
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_an_agent_that_is_destroyed_while_it_is_shown_leaves_its_tab(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "echo hello; sleep 1000")
 
@@ -291,6 +298,7 @@ def test_an_agent_that_is_destroyed_while_it_is_shown_leaves_its_tab(mngr: MngrP
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_a_host_that_dies_while_its_agent_is_shown_is_named_and_the_board_goes_on(
     mngr: MngrProgram, farm: Farm
 ) -> None:
@@ -329,6 +337,7 @@ def test_a_screen_full_of_escape_sequences_is_shown_as_text(mngr: MngrProgram) -
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_the_diff_of_a_hundred_thousand_lines_is_cut(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     (mngr.get_work_dir("foo") / "big.txt").write_text("".join(f"line {n}\n" for n in range(100_000)))
@@ -343,6 +352,7 @@ def test_the_diff_of_a_hundred_thousand_lines_is_cut(mngr: MngrProgram) -> None:
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_a_filter_shows_only_matching_agents(mngr: MngrProgram) -> None:
     mngr("create", "red-1", "--label", "team=red", "--", "sleep", "1000")
     mngr("create", "blue-1", "--", "sleep", "1000")
@@ -384,6 +394,7 @@ def test_next_visits_every_agent_that_needs_a_person(mngr: MngrProgram) -> None:
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_the_selection_stays_on_its_agent_when_the_list_changes(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("create", "goo", "--", "sleep", "1000")
@@ -398,6 +409,7 @@ def test_the_selection_stays_on_its_agent_when_the_list_changes(mngr: MngrProgra
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_a_click_selects_an_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("create", "goo", "--", "sleep", "1000")
@@ -411,6 +423,7 @@ def test_a_click_selects_an_agent(mngr: MngrProgram) -> None:
     play(mngr, scenario)
 
 
+@pytest.mark.web
 def test_a_run_opens_with_its_tasks(mngr: MngrProgram) -> None:
     folder = RunFolder(mngr.repo, "nightly")
     folder.fill(30)
@@ -445,6 +458,7 @@ def test_the_help_lists_every_key(mngr: MngrProgram) -> None:
     play(mngr, scenario)
 
 
+@pytest.mark.web
 @pytest.mark.parametrize(("size", "layout"), [((140, 40), "wide"), ((80, 24), "narrow"), ((20, 5), "too-small")])
 def test_the_board_fits_the_terminal(mngr: MngrProgram, size: tuple[int, int], layout: str) -> None:
     mngr("create", "foo", "--", "sleep", "1000")

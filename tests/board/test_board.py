@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pyte
+import pytest
 
 from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram
@@ -91,6 +92,7 @@ def test_the_board_uses_no_colour_with_no_color(mngr: MngrProgram) -> None:
         assert COLOUR.search(board.output) is not None
 
 
+@pytest.mark.web
 def test_a_key_paints_only_the_lines_that_change(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--count", "10", "--transfer", "none", "--", "sleep", "1000")
     with BoardTerminal(mngr, rows=30, columns=120) as board:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 MARKERS = {
     "hosts": "needs containers, Modal, Ray, Slurm or machines in namespaces, or is long and about hosts: make test-hosts",
     "agents": "needs a real coding agent or Node.js, or is a long run of many agents: make test-agents",
-    "web": "needs a browser or the GitHub CLI, or plays the documents: make test-web",
+    "web": "needs a browser or the GitHub CLI, plays the documents, or acts on the board at length: make test-web",
 }
 
 # The tests in these folders get a marker too.

@@ -59,6 +59,7 @@ def test_no_try_writes_the_settings_only(mngr: MngrProgram) -> None:
     assert not (Path(mngr.env["HOME"]) / "tried").exists()
 
 
+@pytest.mark.agents
 def test_a_file_with_an_import_error_is_reported_and_the_others_count(mngr: MngrProgram) -> None:
     commit(mngr, {"Makefile": SETUP, "tests/test_a.py": PASSING, "tests/test_bad.py": "import no_such_module\n"})
     result = mngr("init")
@@ -88,6 +89,7 @@ def test_without_a_commit_init_says_what_to_run(
     assert result.out.rstrip().endswith("git commit -m start && mngr init --force")
 
 
+@pytest.mark.agents
 def test_init_leaves_out_a_tool_that_fails(mngr: MngrProgram, tmp_path: Path) -> None:
     """Both the Makefile and uv fail, and pip cannot install a package that does not exist."""
     tools = tmp_path / "tools"
@@ -124,6 +126,7 @@ def test_a_run_without_collectable_tests_shows_the_runners_output_and_a_next_com
     assert hint in result.err
 
 
+@pytest.mark.agents
 def test_the_command_in_the_hint_for_a_project_without_tests_makes_the_next_run_succeed(mngr: MngrProgram) -> None:
     commit(mngr, {"Makefile": SETUP, "tests/test_a.py": ""})
     mngr("init", "--no-try")
@@ -132,6 +135,7 @@ def test_the_command_in_the_hint_for_a_project_without_tests_makes_the_next_run_
     assert "baseline: 1 pass" in mngr("tmr", "run", "--dry-run").err
 
 
+@pytest.mark.agents
 def test_a_run_on_a_folder_without_tests_names_the_folder_and_a_command_for_the_whole_project(
     mngr: MngrProgram,
 ) -> None:

@@ -50,6 +50,7 @@ def list_rooms(world: World, run: str) -> list[str]:
     return sorted(agent.name for agent in world.fleet.list().agents if agent.labels.get("run") == run)
 
 
+@pytest.mark.agents
 def test_ten_claims_on_one_commit_use_no_more_rooms_than_may_exist(world: World) -> None:
     claim = world.write({"tests/test_more.py": "def test_more():\n    pass\n"})
     options = VerifyOptions(pytest=PYTEST, runs=1)

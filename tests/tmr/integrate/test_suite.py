@@ -63,6 +63,7 @@ def open_suite(world: World) -> Iterator[Suite]:
         suite.close()
 
 
+@pytest.mark.agents
 def test_two_versions_with_the_same_size_and_second_are_distinguished(tmp_path: Path) -> None:
     with new_world(tmp_path, {"shop.py": "COIN = 'EUR'\n", "tests/test_shop.py": TEST}) as world:
         commits = {"pass": world.base, "fail": world.write({"shop.py": "COIN = 'USD'\n"})}

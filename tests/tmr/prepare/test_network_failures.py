@@ -50,6 +50,7 @@ def test_the_command_in_the_note_gives_the_tests_their_database(mngr: MngrProgra
     assert "baseline: 2 pass" in mngr(*shlex.split(command)[1:]).err
 
 
+@pytest.mark.agents
 def test_a_failed_name_resolution_gets_the_note(mngr: MngrProgram) -> None:
     commit(mngr, name=RESOLVING)
     note = read_note(mngr)
@@ -58,6 +59,7 @@ def test_a_failed_name_resolution_gets_the_note(mngr: MngrProgram) -> None:
     assert (estimate["network_failures"]["count"], estimate["failing"]) == (1, 1)
 
 
+@pytest.mark.agents
 def test_other_failures_and_runs_with_network_get_no_note(mngr: MngrProgram) -> None:
     commit(mngr, other="def test_other():\n    assert 1 == 2\n", name=RESOLVING)
     assert read_note(mngr, "test_other.py") == ""

@@ -55,6 +55,7 @@ def verify(mngr: MngrProgram, *words: str, code: int = 0) -> list[dict[str, obje
     return receipts
 
 
+@pytest.mark.agents
 @pytest.mark.parametrize("file", ["settings.toml", "settings.local.toml"])
 def test_the_set_up_in_a_branchs_own_settings_never_runs(project: MngrProgram, tmp_path: Path, file: str) -> None:
     mark = tmp_path / "mark"
@@ -66,6 +67,7 @@ def test_the_set_up_in_a_branchs_own_settings_never_runs(project: MngrProgram, t
     assert not mark.exists()
 
 
+@pytest.mark.agents
 def test_a_branch_that_is_checked_out_cannot_leave_its_sandbox(project: MngrProgram, tmp_path: Path) -> None:
     mark, secret = tmp_path / "mark", tmp_path / "secret"
     secret.write_text("key")
@@ -98,6 +100,7 @@ def test_a_changed_set_up_script_is_unverified_and_never_reaches_the_trusted_cac
     assert (project.get_work_dir("foo") / ".venv/origin").read_text() == "trusted\n"
 
 
+@pytest.mark.agents
 def test_set_up_uses_the_files_of_the_base_even_those_that_no_setting_names(
     project: MngrProgram, tmp_path: Path
 ) -> None:
@@ -107,6 +110,7 @@ def test_set_up_uses_the_files_of_the_base_even_those_that_no_setting_names(
     assert not mark.exists()
 
 
+@pytest.mark.agents
 def test_results_that_a_repository_contains_do_not_count(project: MngrProgram) -> None:
     make_branch(project.repo, {}, "def test_fails():\n    assert 1 == 2\n")
     assert [receipt["verdict"] for receipt in verify(project, "hostile", code=4)] == ["refuted"]
