@@ -296,12 +296,17 @@ def kill_tmux_servers(directory: Path) -> None:
                 Path(socket).unlink(missing_ok=True)
 
 
-def kill_processes_of(directory: Path) -> None:
-    """Kill the processes whose variables name the directory. A process can ignore that its terminal was closed."""
+def kill_agents_of(directory: Path) -> None:
+    """Kill the processes of agents below the directory. A process can ignore that its terminal was closed.
+
+    Other processes stay, for example an ssh connection that the next test uses too.
+    """
+    variable = os.fsencode(f"MNGR_AGENT_DIR={directory}/")
     for environ in Path("/proc").glob("[0-9]*/environ"):
         pid = int(environ.parent.name)
         try:
-            if os.fsencode(f"{directory}/") in environ.read_bytes() and pid != os.getpid():
+            is_agent = any(entry.startswith(variable) for entry in environ.read_bytes().split(b"\0"))
+            if is_agent and pid != os.getpid():
                 os.kill(pid, signal.SIGKILL)
         except OSError:
             continue  # It has ended, or it belongs to another user.
@@ -310,7 +315,7 @@ def kill_processes_of(directory: Path) -> None:
 def clean_up(root: Path) -> None:
     """End everything that was started below a directory, and delete the directory."""
     kill_tmux_servers(root)
-    kill_processes_of(root)
+    kill_agents_of(root)
     shutil.rmtree(root, ignore_errors=True)
     if root.exists():  # A directory may be closed even to its owner.
         subprocess.run(["chmod", "-R", "u+rwX", str(root)], capture_output=True, check=False)
