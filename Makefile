@@ -20,7 +20,7 @@ ENGINES = modal modal@1.5.5 ray
 
 # pytest keeps compiled tests, even where the environment says otherwise: that saves a quarter of a minute.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(JOBS) --dist worksteal
-# With clusters, containers, coding agents and browsers, a test that failed runs once more, alone; one that passes then is named as flaky.
+# With clusters, containers, coding agents and browsers, and in CI, a test that failed runs once more, alone; one that passes then is named as flaky.
 ENGINE_PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) scripts/test_with_engines.py -n $(JOBS) --dist worksteal
 
 # Runs tests with a stub in place of the program: a test that still passes checks nothing.
@@ -43,7 +43,7 @@ demo: setup
 test: JOBS = 4
 test:
 	@sh scripts/setup.sh $(LIGHT)
-	@$(PYTEST) -m "not hosts and not agents and not web"
+	@$(if $(CI),$(ENGINE_PYTEST),$(PYTEST)) -m "not hosts and not agents and not web"
 
 # Containers, Modal, Ray, Slurm, machines that crash, and ssh at length.
 test-hosts:
