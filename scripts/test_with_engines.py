@@ -1,7 +1,7 @@
 """Runs pytest with the given arguments, and runs the tests that failed once more, one at a time.
 
-Tests with clusters, containers, coding agents and browsers share two cores with these programs. So do
-all tests in CI. A test that fails beside others and passes alone is flaky: this script names it and succeeds. A test that fails twice is broken, and the script fails.
+Many tests run at the same time, beside clusters, containers, coding agents and browsers. A test that fails beside others
+and passes alone is flaky: this script names it and succeeds. A test that fails twice is broken, and the script fails.
 """
 
 from __future__ import annotations
