@@ -238,6 +238,7 @@ def test_sync_works_in_a_subdirectory_of_the_repository(project: MngrProgram) ->
     run_git(project.repo, "mv", "tutorial.sh", "tests", "shop")
     run_git(project.repo, "add", "-Af")
     run_git(project.repo, "commit", "-qm", "moved")
+    project("trust", "--yes", cwd=shop)
     result = project("tutorial", "sync", "--format", "json", cwd=shop).parse_json()
     assert [row["tests"] for row in result["blocks"]][1] == ["tests/test_observed.py::test_and_bye"]
     assert run_git(project.repo, "diff", "--name-only", f"...{result['branch']}") == "shop/tests/test_observed.py"
