@@ -245,7 +245,8 @@ def test_leaving_the_board_does_not_interrupt_an_action(mngr: MngrProgram) -> No
     async def scenario(board: Board) -> None:
         await board.select("foo")
         await board.press("x", "y")
-        await board.wait_until(lambda: "destroy: 1 agent" in board.read("news"))
+        began_or_ended = ("destroy: 1 agent", "moved to the trash: foo")
+        await board.wait_until(lambda: any(text in board.read("news") for text in began_or_ended))
 
     play(mngr, scenario)
     for thread in threading.enumerate():
