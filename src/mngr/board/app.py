@@ -131,7 +131,7 @@ class BoardApp(App[None]):
         """Tell the board, from the follower's thread, that there is something new."""
         self.post_message(self.OverviewChanged())
 
-    # What is shown.
+    # The screen.
 
     def on_resize(self, event: events.Resize) -> None:
         """Place the tabs where the terminal has room."""
@@ -352,7 +352,7 @@ class BoardApp(App[None]):
             self._run_in_background(Action(kind=kind, ids=tuple(states), text=text, seen_states=states))
 
     def _run_in_background(self, action: Action) -> None:
-        """Run an action in a thread of its own, so that the board stays usable meanwhile."""
+        """Run an action in its own thread, so that the board stays usable."""
         self._add_news(f"{action.kind}: {format_count(len(action.ids), 'agent')} …")
         # Not a daemon: when a person leaves the board, the process ends only after the action.
         threading.Thread(target=self._run_action, args=(action,), name=f"mngr action {action.kind}").start()

@@ -96,7 +96,7 @@ class DetailPane(Vertical):
         self._timer = self.set_timer(seconds, self._load)
 
     def _load(self) -> None:
-        """Load the tab in a thread of its own, which a host that does not answer may block for long."""
+        """Load the tab in its own thread, because a host that does not answer can block the thread for long."""
         if self._card is None:
             return
         if self._load_count >= _MAX_LOADS:

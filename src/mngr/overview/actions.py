@@ -1,4 +1,4 @@
-"""What a person does to agents from a screen: one function runs every action and returns an outcome for each agent."""
+"""Runs the actions that a person starts on a screen, and returns an outcome for each agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed in the overview since a subscriber looked last."""
+"""Collects the changes of the overview for a subscriber, since the subscriber last read them."""
 
 from __future__ import annotations
 

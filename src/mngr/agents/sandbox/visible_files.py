@@ -42,7 +42,7 @@ _EMPTY_MOUNTS = (
 PYTHONS_NAME = "pythons"  # the directory in a project's package cache where set-ups install Pythons
 _PROGRAM_DIRS = ("bin", "sbin", "shims")
 _LIBRARY_DIRS = ("lib", "lib64", "libexec")  # Beside a directory of programs, these mark an installation.
-# What a sandbox shows of an installation. The directory around it can also hold other files, such as passwords.
+# The parts of an installation that a sandbox shows. The same directory can also hold private files, such as passwords.
 _INSTALLATION_PARTS = (
     *_PROGRAM_DIRS,
     *_LIBRARY_DIRS,

@@ -1,4 +1,4 @@
-"""What the nodes of a Ray cluster offer, and what nodes its autoscaler could start."""
+"""Finds the resources of the nodes in a Ray cluster, and of the nodes that its autoscaler could start."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Room = TypeVar("Room")
 
 @dataclass(frozen=True)
 class RoomPurpose:
-    """What a clean room serves. It never serves anything else."""
+    """The commit and the source that a clean room serves. The room never serves another."""
 
     commit: str
     source: str  # the repository with the commit
@@ -40,7 +40,7 @@ class RoomLeases(Generic[Room]):
     """Gives each clean room of one pool a number, and keeps the rooms that nobody uses."""
 
     def __init__(self, count: int) -> None:
-        """Prepare `count` numbers: so many rooms exist at most, used or idle."""
+        """Allow at most `count` rooms, used and idle ones together."""
         self._free_numbers = list(range(count, 0, -1))
         self._last_number = count
         self._idle: list[IdleRoom[Room]] = []  # the one that was used last is the last

@@ -1,4 +1,4 @@
-"""What an integration does beside running the suite: full receipts, the counts of tests, lint and the tutorial check."""
+"""The further checks of an integration: full receipts, the counts of tests, lint and the tutorial check."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from mngr.base.size_format import choose_noun, format_count
 from mngr.tmr.runners.test_run import Failure, TestRun
 
 _MAX_LINE = 200
-# What the C library, Python, and clients of HTTP servers and databases say when they cannot connect.
+# Messages of the C library, Python, and clients of HTTP servers and databases when they cannot connect.
 _NETWORK_ERROR = re.compile(
     r"name resolution|name or service not known|nodename nor servname|getaddrinfo failed|no address associated with hostname|"
     r"could not (resolve|translate) host|failed to resolve|network is unreachable|no route to host|connection refused|"

@@ -38,7 +38,7 @@ _EXPERIMENTS: tuple[tuple[str, Callable[[ExperimentInputs], ExperimentPlan]], ..
 )
 # The trials of a claim may take so many times as long as the repeated runs of its test, and so many seconds more.
 _BUDGETS = {"quick": (1.0, 0.6), "full": (14.0, 5.0)}
-# What a row says if the experiment passed and gave no reason itself.
+# The reasons in rows of experiments that passed and gave no reason themselves.
 _PASSED_REASONS = {
     "unseen_inputs": "the test also passes with other words and numbers in its input and in the expected values",
     "unwatched_calls": "the calls of the test give the same results in a process without pytest",
