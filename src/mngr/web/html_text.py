@@ -41,8 +41,17 @@ def escape_plain(value: object, max_length: int | None = None) -> str:
     return _escape_redacted(_get_redactor().redact_beginning(text, max_length)) + "…"
 
 
+def make_visible(value: object) -> str:
+    """Return text without secrets, in which control characters and invisible characters are visible. Not escaped."""
+    return _replace_invisible(_get_redactor()(_to_text(value)))
+
+
+def _replace_invisible(text: str) -> str:
+    return text.replace("\r\n", "\n").translate(_VISIBLE_REPLACEMENTS)
+
+
 def _escape_redacted(text: str) -> str:
-    return escape(text.replace("\r\n", "\n").translate(_VISIBLE_REPLACEMENTS))
+    return escape(_replace_invisible(text))
 
 
 def escape_long(value: object, max_length: int = 20_000) -> str:
