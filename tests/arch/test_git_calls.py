@@ -59,9 +59,9 @@ _OTHER_PROGRAMS = {
     "kinds/mechanic/program/project_sources.py": {"_iter_files"},
     "kinds/mechanic/program/repair.py": {"_build_author_options", "_run_git"},
     "kinds/player/player.py": {"_commit"},
-    "kinds/player/steps.py": {"_run_git"},
+    "kinds/player/work_and_fault_steps.py": {"_run_git"},
     "tmr/cleanroom/clean_room_program.py": {"run_git"},
-    "tutorial/writing/sync.py": {"_list_problems"},  # `exec` runs it in the agent's sandbox
+    "tutorial/writing/write_missing_tests.py": {"_list_problems"},  # `exec` runs it in the agent's sandbox
     # The user's checkout.
     "tmr/deliver/forge.py": {"build_push_command"},  # also shown to the user as the command to type
     "testkit/contract/mngr_program.py": {"run_git"},  # repositories of tests
@@ -78,7 +78,7 @@ _SHELL_TEXT = {
     "cli/runs/map.py",  # an example in the help
     "host/git.py",  # what git does by default, in the safe options
     "kinds/codex/kind.py", "providers/ray/work_backup.py",  # run where the agent runs: in its sandbox or on its host
-    "providers/template/provider.py",  # sets the author on a new host
+    "providers/custom_commands/provider.py",  # sets the author on a new host
     "testkit/contract/client.py", "testkit/contract/connection_loss.py",  # repositories of tests
 }  # fmt: skip
 # Shell programs that run git without the guard.

@@ -18,7 +18,7 @@ SOURCES = [
 SENT_TO_HOSTS = (
     "agents/sandbox/network_proxy.py",
     "kinds/aider/aider_wrapper.py",
-    "kinds/player/steps.py",
+    "kinds/player/work_and_fault_steps.py",
     "kinds/player/sabotage.py",
     "kinds/player/player.py",
 )
@@ -64,7 +64,7 @@ def test_only_the_shell_module_starts_processes() -> None:
         "providers/ray/node_tasks.py",
         "providers/ray/work_backup.py",
     }
-    assert starters <= {"base/shell.py", "kinds/player/player.py", "kinds/player/steps.py"} | in_bridges
+    assert starters <= {"base/shell.py", "kinds/player/player.py", "kinds/player/work_and_fault_steps.py"} | in_bridges
 
 
 def test_programs_sent_to_hosts_import_nothing_of_mngr() -> None:

@@ -20,7 +20,7 @@ from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.mapreduce.run_repo import create_run
 from mngr.tmr.pipeline import RunObserver, run_tasks
-from mngr.tmr.prepare.baseline_rows import BaselineRun, RunFact, TestsChosen, TestsCollected
+from mngr.tmr.prepare.journal_facts import BaselineRun, RunFact, TestsChosen, TestsCollected
 from mngr.tmr.run_plan import RunPlan, save_plan
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from tests.bench.simulated_fleet import PROVIDER, RUN, SimulatedFleet

@@ -187,7 +187,7 @@ def report_crash(error: BaseException, words: list[str]) -> int:
 
     from mngr import __version__
     from mngr.base.paths import get_default_home
-    from mngr.e2e.redact import Redactor
+    from mngr.e2e.redact_secrets import Redactor
 
     lines = [
         f"mngr {__version__}, Python {platform.python_version()}, {platform.platform()}",

@@ -9,7 +9,7 @@ import time
 from itertools import accumulate
 from pathlib import Path
 
-from mngr.e2e.redact import Redactor, StreamRedactor
+from mngr.e2e.redact_secrets import Redactor, StreamRedactor
 
 
 def choose_unused_path(directory: Path, name: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mngr.e2e.redact import Redactor
+from mngr.e2e.redact_secrets import Redactor
 
 
 class CommandTimeout(AssertionError):

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mngr.e2e import process, session_dirs
-from mngr.e2e.redact import Redactor, collect_secrets
+from mngr.e2e.redact_secrets import Redactor, collect_secrets
 from mngr.e2e.result import CommandOutput, CommandTimeout, E2eResult, OutputOrigin
 from mngr.e2e.transcript import Transcript
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from mngr.e2e.redact import Redactor
+from mngr.e2e.redact_secrets import Redactor
 
 STREAM_MARKS = {"out": "  ", "err": "! "}
 # Characters of a command's output that are written, from its beginning and its end.

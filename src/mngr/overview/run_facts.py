@@ -19,7 +19,7 @@ from mngr.mapreduce.journal.journal_rows import (
 )
 from mngr.mapreduce.journal.replay import Replay
 from mngr.mapreduce.journal.run_state import JournalRow, RecipeRow, RunState
-from mngr.tmr.prepare.baseline_rows import (
+from mngr.tmr.prepare.journal_facts import (
     BaselineRun,
     BaseMoved,
     RootCauseFound,

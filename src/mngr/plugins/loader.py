@@ -38,7 +38,7 @@ PROVIDER_CLASSES = {
     "modal": "mngr.providers.modal.provider:ModalProvider",
     "ray": "mngr.providers.ray.provider:RayProvider",
     "slurm": "mngr.providers.slurm.provider:SlurmProvider",
-    "template": "mngr.providers.template.provider:TemplateProvider",
+    "template": "mngr.providers.custom_commands.provider:TemplateProvider",
 }
 
 

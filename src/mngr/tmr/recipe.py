@@ -24,9 +24,9 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.commits.base_for_later_tasks import add_fix
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.prepare import prompt as prompts
-from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.estimate import PlannedTask
 from mngr.tmr.prepare.history import RunHistory
+from mngr.tmr.prepare.journal_facts import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
 from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.prepare.verdict_of_one_test import FAILS_ALONE, FAILS_IN_SUITE, describe_runs, explain_verdict

@@ -25,7 +25,7 @@ from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps
 from mngr.tmr.changes.list_exclusions import list_unrepaired_causes
 from mngr.tmr.commits.clean_untrusted_text import clean_line, is_commit_id
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.baseline_rows import (
+from mngr.tmr.prepare.journal_facts import (
     BaselineRun,
     RootCauseFound,
     RootCauseGivenUp,

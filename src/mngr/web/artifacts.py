@@ -14,7 +14,7 @@ from mngr.base.model import Struct
 from mngr.base.paths import open_plain_file
 from mngr.base.untrusted_json import parse_json
 from mngr.e2e.cast import redact_recording
-from mngr.e2e.redact import Redactor
+from mngr.e2e.redact_secrets import Redactor
 
 MAX_SHOWN_BYTES = 2_000_000  # The most bytes of a transcript or a recording on a page.
 STATUS_ORDER = ("failed", "running", "passed")  # The order in which pages list them.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from mngr.e2e.redact import Redactor
+from mngr.e2e.redact_secrets import Redactor
 
 _DIRECTION_CONTROLS = (
     0x61C,

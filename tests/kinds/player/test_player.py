@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.kinds.delivery_plan import Delivery, check_text, reject_slash_command
-from mngr.kinds.player import player, sabotage, scenario, steps
+from mngr.kinds.player import player, sabotage, scenario, work_and_fault_steps
 from mngr.kinds.player.kind import KIND
 from mngr.kinds.player.scenario import parse_scenario
 from mngr.kinds.protocol import KindOptions
@@ -85,7 +85,7 @@ def test_a_wrong_scenario_says_what_is_wrong(text: str, part: str) -> None:
 
 
 def test_every_step_is_implemented_and_documented() -> None:
-    assert set(scenario.VERBS) == {*scenario.BASIC_VERBS, *steps.STEP_FUNCTIONS}
+    assert set(scenario.VERBS) == {*scenario.BASIC_VERBS, *work_and_fault_steps.STEP_FUNCTIONS}
     assert (*sabotage.WEAKENINGS, "conftest") == scenario.WEAKENINGS and tuple(
         sabotage.HOSTILE_PLANTERS
     ) == scenario.HOSTILE_KINDS

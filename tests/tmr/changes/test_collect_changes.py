@@ -23,7 +23,7 @@ from mngr.tmr.changes.deduplicate import deduplicate_changes
 from mngr.tmr.changes.list_exclusions import group_by_reason, list_escalations
 from mngr.tmr.changes.same_code import normalize_code
 from mngr.tmr.integrate.compose import rank_changes
-from mngr.tmr.prepare.baseline_rows import BaseMoved
+from mngr.tmr.prepare.journal_facts import BaseMoved
 from tests.tmr.field import Commit, Field, Files, app, fix, function, note
 
 

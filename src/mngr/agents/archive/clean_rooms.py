@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.agents import host_removal
+from mngr.agents import remove_hosts
 from mngr.agents.context import Context
 from mngr.agents.inspect.for_each_agent import resolve_names, run_on_targets
 from mngr.agents.inspect.list import ObservedAgent
@@ -38,7 +38,7 @@ def discard_clean_rooms(ctx: Context, names: list[str]) -> list[Outcome]:
     targets = resolve_names(ctx, names)
     outcomes = run_on_targets(ctx, names, discard, observed=targets)
     discarded_ids = {outcome.id for outcome in outcomes if outcome.ok}
-    host_removal.destroy_empty_hosts(
+    remove_hosts.destroy_empty_hosts(
         ctx,
         [observed.host for observed in targets if not isinstance(observed, MngrError) and observed.id in discarded_ids],
     )

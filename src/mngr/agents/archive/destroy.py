@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents import host_removal, saved_directory
+from mngr.agents import remove_hosts, saved_directory
 from mngr.agents.context import Context
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.inspect.list import ObservedAgent
@@ -48,7 +48,7 @@ def destroy(ctx: Context, addresses: list[str], *, force: bool = False) -> list[
 def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Outcome:
     """Move all agents of a host to the trash, then destroy the host."""
     try:
-        agents = host_removal.list_agents_to_destroy(ctx, provider, name)
+        agents = remove_hosts.list_agents_to_destroy(ctx, provider, name)
     except HostGone as error:
         from mngr.agents.lifecycle import forget_lost_hosts
 
@@ -70,7 +70,7 @@ def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Out
             f"the host {name} was not destroyed, because its agent {failed[0].name} could not be saved: {failed[0].error}",
             failed[0].hint,
         )
-    host_removal.destroy_host(ctx, provider, name)
+    remove_hosts.destroy_host(ctx, provider, name)
     return _make_host_outcome(provider, name, outcomes)
 
 
@@ -118,7 +118,7 @@ def _destroy_agents(ctx: Context, agent_names: list[str], *, force: bool) -> dic
         move_to_trash(ctx, [observed for _, observed in targets.values()]), targets.values(), strict=True
     ):
         outcomes[name] = outcome
-    host_removal.destroy_empty_hosts(ctx, [observed.host for name, observed in targets.values() if outcomes[name].ok])
+    remove_hosts.destroy_empty_hosts(ctx, [observed.host for name, observed in targets.values() if outcomes[name].ok])
     return outcomes
 
 

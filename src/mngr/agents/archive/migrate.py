@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents import host_removal, saved_directory
+from mngr.agents import remove_hosts, saved_directory
 from mngr.agents.archive.destroy import (
     SAVED_MARKER,
     mark_destroying,
@@ -166,7 +166,7 @@ def _remove_from_source(ctx: Context, host: Host, record: AgentRecord, target: H
             move_agent_files(host, directory, os.path.join(trash_dir, saved_directory.AGENT_DIR))
         else:
             remove_from_host(host, record)
-            host_removal.destroy_empty_hosts(ctx, [host])
+            remove_hosts.destroy_empty_hosts(ctx, [host])
     except MngrError as error:
         ctx.note(
             f"mngr could not remove the old copy of {record.name} on {host.name}: {error.message}; remove it later: mngr gc"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.agents import host_removal
+from mngr.agents import remove_hosts
 from mngr.agents.archive.clean_rooms import CLEAN_ROOM_LABEL, discard_clean_rooms
 from mngr.agents.archive.snapshot import create_snapshot
 from mngr.agents.context import Context
@@ -39,6 +39,6 @@ def snapshot_prepared_host(ctx: Context, spec: AgentSpec, snapshot: str) -> str:
         return create_snapshot(ctx, f"@{host.name}.{host.provider}", snapshot).name
     finally:
         try:
-            host_removal.destroy_host(ctx, host.provider, host.name)
+            remove_hosts.destroy_host(ctx, host.provider, host.name)
         except MngrError as error:
             ctx.note(f"mngr created the temporary host {host.name} and could not destroy it: {error.message}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.agents import host_removal
+from mngr.agents import remove_hosts
 from mngr.agents.archive.clean_rooms import CLEAN_ROOM_LABEL
 from mngr.agents.archive.destroy import move_to_trash
 from mngr.agents.context import Context
@@ -29,7 +29,7 @@ def trash_agents_and_destroy_host(ctx: Context, provider: str, name: str, label:
 def _save_agents_and_destroy(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
     """Move the labelled agents to the trash, delete their clean rooms, and destroy the host."""
     try:
-        agents = host_removal.list_agents_to_destroy(ctx, provider, name)
+        agents = remove_hosts.list_agents_to_destroy(ctx, provider, name)
     except HostGone:
         agents = []
     others = [agent for agent in agents if not _has_label(agent, label) and not _is_empty_directory(agent)]
@@ -53,7 +53,7 @@ def _save_agents_and_destroy(ctx: Context, provider: str, name: str, label: tupl
             f"the host {name} was not destroyed, because {other_name} also runs there",
             f"destroy the host when {other_name} has finished: mngr destroy @{name}.{provider}",
         )
-    host_removal.destroy_host(ctx, provider, name)
+    remove_hosts.destroy_host(ctx, provider, name)
     return [outcome.name for outcome in outcomes]
 
 

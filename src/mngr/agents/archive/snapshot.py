@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.agents import host_removal, saved_directory
+from mngr.agents import remove_hosts, saved_directory
 from mngr.agents.archive import host_snapshots
 from mngr.agents.archive.undestroy import get_former_host, release_unused_name
 from mngr.agents.context import Context
@@ -196,7 +196,7 @@ def start_restored(ctx: Context, restored: RestoredAgent, *, start: bool) -> Age
         except BaseException:
             try:
                 discard_agent(ctx, host, record)
-                host_removal.destroy_empty_hosts(ctx, [host])
+                remove_hosts.destroy_empty_hosts(ctx, [host])
             except Unreachable:
                 ctx.note(f"parts of {record.name} may still be on {host.name}; when that host answers again: mngr gc")
             raise

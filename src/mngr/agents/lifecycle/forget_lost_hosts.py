@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents import host_removal, saved_directory
+from mngr.agents import remove_hosts, saved_directory
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
 from mngr.agents.lifecycle import host_recovery
@@ -25,7 +25,7 @@ def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
         agent.record for agent in listing.list_last_observed(ctx, error) if agent.record and agent.id not in complete
     ]
     outcomes = [_trash_lost_agent(ctx, record, error, backups) for record in [*complete.values(), *incomplete]]
-    host_removal.destroy_host(ctx, error.provider, error.host)
+    remove_hosts.destroy_host(ctx, error.provider, error.host)
     return outcomes
 
 
@@ -42,7 +42,7 @@ def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
     facts = host_store.find_facts(ctx.home, error.provider, error.host)
     if facts is not None and facts.auto and not listing.list_last_observed(ctx, error):
         try:
-            host_removal.destroy_host(ctx, error.provider, error.host)
+            remove_hosts.destroy_host(ctx, error.provider, error.host)
         except MngrError as problem:
             ctx.note(f"mngr could not destroy the host {error.host}, which has no agents any more: {problem.message}")
     return outcome

@@ -11,7 +11,7 @@ import time
 import zlib
 from typing import Any, TypeVar
 
-from mngr.agents import host_removal, saved_directory
+from mngr.agents import remove_hosts, saved_directory
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
 from mngr.agents.launch import environment
@@ -66,7 +66,7 @@ def recover_host(ctx: Context, error: HostGone) -> list[str]:
         except HostGone as current_error:
             error = current_error
         recovered = trash_lost_agents(ctx, error)
-        host_removal.destroy_host(ctx, error.provider, error.host)
+        remove_hosts.destroy_host(ctx, error.provider, error.host)
         provider = ctx.get_provider(error.provider)
         try:
             new_host = provider.create(error.host, {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from mngr.agents import host_removal
+from mngr.agents import remove_hosts
 from mngr.agents.context import Context
 from mngr.agents.launch import environment, launch
 from mngr.agents.sandbox import bubblewrap
@@ -163,7 +163,7 @@ def _undo_restore(job: _RestoreJob, record: AgentRecord) -> None:
     """Delete the half-restored agent, and its host if that was created for it."""
     try:
         discard_agent(job.ctx, job.host, record)
-        host_removal.destroy_empty_hosts(job.ctx, [job.host])
+        remove_hosts.destroy_empty_hosts(job.ctx, [job.host])
     except Unreachable:
         host_name = job.host.name
         job.ctx.note(f"parts of {record.name} may still be on {host_name}; when that host answers again: mngr gc")

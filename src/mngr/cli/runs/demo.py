@@ -123,7 +123,7 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     from mngr.mapreduce.governor import RunLimits
     from mngr.tmr.demo import create_demo_run, create_sample_repo
     from mngr.tmr.pipeline import RunObserver, run_pipeline
-    from mngr.tmr.prepare.baseline_rows import BaselineDone, list_facts
+    from mngr.tmr.prepare.journal_facts import BaselineDone, list_facts
     from mngr.tmr.run_plan import load_plan
     from mngr.tmr.status import build_status
     from mngr.web.report.report import write_report

@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.writing.sync import SyncResult
     from mngr.tutorial.writing.worker import WriterRequest
+    from mngr.tutorial.writing.write_missing_tests import SyncResult
 
 # The agent that works on a tutorial, its host, and its budget.
 WORKER_OPTIONS = place_below(
@@ -109,7 +109,7 @@ def build_request(args: Args) -> WriterRequest:
 def run(cli: Cli, args: Args) -> int:
     """Have an agent write the missing tests, print a table, and fail if something is still wrong."""
     from mngr.tutorial.paths import TutorialPaths
-    from mngr.tutorial.writing.sync import sync_tests
+    from mngr.tutorial.writing.write_missing_tests import sync_tests
 
     result = sync_tests(cli.context, TutorialPaths(cli.context, args["file"], args["tests"]), build_request(args))
     fields = {key: value for key, value in result.to_dict().items() if key != "rows"}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _EXAMPLE = '[{"reply": "hello"}, {"ask": "continue?"}, {"exit": 0}]'
 _SCENARIO_HINT = f"name a JSON file, or write JSON: mngr create NAME player -- '{_EXAMPLE}'"
-_EXTRA_FILES = ("steps.py", "sabotage.py")  # sent only for scenarios with steps beyond BASIC_VERBS
+_EXTRA_FILES = ("work_and_fault_steps.py", "sabotage.py")  # sent only for scenarios with steps beyond BASIC_VERBS
 _TAIL_LENGTH = 20  # characters: enough to recognize the end of a text, and short enough for one line of any screen
 
 

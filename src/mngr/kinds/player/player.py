@@ -1,6 +1,6 @@
 """The program of kind `player`: it reads messages from its terminal and plays the steps of a scenario.
 
-mngr.kinds.player.scenario checks scenarios. mngr copies this file to the host, and `steps.py` if a scenario needs it.
+mngr.kinds.player.scenario checks scenarios. mngr copies this file to the host, and `work_and_fault_steps.py` if a scenario needs it.
 This file needs only Python 3.9 and its standard library.
 """
 
@@ -282,11 +282,11 @@ class Player:
         return {"reason": WAIT_REASONS[verb]} if verb in WAIT_REASONS else None
 
     def _load_steps_module(self) -> Any:
-        """Import `steps.py`, which is beside this file on the host."""
+        """Import `work_and_fault_steps.py`, which is beside this file on the host."""
         import importlib
 
         sys.dont_write_bytecode = True
-        return importlib.import_module("steps")
+        return importlib.import_module("work_and_fault_steps")
 
     def _report_waiting(self) -> None:
         """Report that the player waits, unless a message is already here."""

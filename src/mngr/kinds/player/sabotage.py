@@ -1,4 +1,4 @@
-"""Imitates a bad agent: weakens tests and plants hostile files. `steps.py` calls it. It imports nothing of mngr."""
+"""Imitates a bad agent: weakens tests and plants hostile files. `work_and_fault_steps.py` calls it. It imports nothing of mngr."""
 
 from __future__ import annotations
 

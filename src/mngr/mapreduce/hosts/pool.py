@@ -10,8 +10,8 @@ from typing import Any
 from mngr.agents.archive.prepared_host import snapshot_prepared_host
 from mngr.agents.context import Context
 from mngr.agents.create.spec import AgentSpec
-from mngr.agents.host_removal import remove_incomplete_hosts
 from mngr.agents.inspect.trash import TrashedAgent
+from mngr.agents.remove_hosts import remove_incomplete_hosts
 from mngr.api import Fleet
 from mngr.base import time_format
 from mngr.base.errors import EngineBusy, MngrError, UsageError

@@ -11,7 +11,7 @@ from mngr.base.model import Struct
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.list_exclusions import EscalationGroup, ExcludedGroup, ExcludedTask
-from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp
+from mngr.tmr.prepare.journal_facts import RootCauseGivenUp
 
 
 class ChangesRecord(Struct):

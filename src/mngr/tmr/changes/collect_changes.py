@@ -30,7 +30,7 @@ from mngr.tmr.commits.trees import (
     write_commits,
 )
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.baseline_rows import BaseMoved, list_facts
+from mngr.tmr.prepare.journal_facts import BaseMoved, list_facts
 from mngr.tmr.verify.receipt import Receipt, find_receipt
 from mngr.tmr.verify.red_green import is_implementation
 

@@ -9,7 +9,7 @@ from mngr.base.untrusted_json import as_objects, find_number, get_objects
 from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.tmr.commits import clean_untrusted_text
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
+from mngr.tmr.prepare.journal_facts import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.root_causes import remove_volatile_parts
 from mngr.tmr.verify.claim import Escalation, Location
 from mngr.tmr.verify.receipt import find_receipt, find_verdict

@@ -15,7 +15,7 @@ from mngr.tmr.changes.changes_file import load_changes
 from mngr.tmr.changes.collect_changes import Change, ChangeSize
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, find_integration
 from mngr.tmr.changes.list_exclusions import EscalationGroup, ExcludedGroup
-from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp, list_baseline_runs
+from mngr.tmr.prepare.journal_facts import RootCauseGivenUp, list_baseline_runs
 from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.verify.receipt import find_receipt
 

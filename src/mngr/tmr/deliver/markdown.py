@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from mngr.e2e.redact import Redactor
+from mngr.e2e.redact_secrets import Redactor
 from mngr.tmr.commits import clean_untrusted_text
 
 _WORD = re.compile(

@@ -65,7 +65,7 @@ from mngr.tmr.integrate.integrate_in_batches import BatchIntegration
 from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
 from mngr.tmr.integrate.suite import CHECK_PREFIX, Suite
-from mngr.tmr.prepare.baseline_rows import list_baseline_runs
+from mngr.tmr.prepare.journal_facts import list_baseline_runs
 from mngr.tmr.prepare.verdict_of_one_test import FAILS_ALONE, FAILS_IN_SUITE, combine_runs
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.run_plan import RunPlan, load_plan

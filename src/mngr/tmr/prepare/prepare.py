@@ -22,7 +22,11 @@ from mngr.tmr.cleanroom.replaceable_room import run_in_room
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.prepare.baseline import BaselinePlan, find_failing_run, run_baseline
 from mngr.tmr.prepare.baseline_cache import BaselineCache, KnownRuns, hash_environment
-from mngr.tmr.prepare.baseline_rows import (
+from mngr.tmr.prepare.choose_tasks import PassingTest, RankFacts, rank_tests, read_rank_facts
+from mngr.tmr.prepare.code_location_check import describe_foreign_code
+from mngr.tmr.prepare.explain_collection_failure import make_collection_error
+from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
+from mngr.tmr.prepare.journal_facts import (
     BaselineDone,
     BaselineRun,
     RootCauseFound,
@@ -33,10 +37,6 @@ from mngr.tmr.prepare.baseline_rows import (
     list_baseline_runs,
     list_facts,
 )
-from mngr.tmr.prepare.choose_tasks import PassingTest, RankFacts, rank_tests, read_rank_facts
-from mngr.tmr.prepare.code_location_check import describe_foreign_code
-from mngr.tmr.prepare.explain_collection_failure import make_collection_error
-from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
 from mngr.tmr.prepare.line_selection import LineSelection
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.prepare.verdict_of_one_test import VERDICTS, combine_runs

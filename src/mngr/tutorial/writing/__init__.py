@@ -1,4 +1,4 @@
 """Agents that write missing parts of a tutorial or of its tests.
 
-Start with `sync.py`.
+Start with `write_missing_tests.py`.
 """

@@ -24,7 +24,6 @@ from mngr.tutorial.coverage.read_tree import read_tree
 from mngr.tutorial.paths import TutorialPaths
 from mngr.tutorial.writing import failed_program_calls, test_update_prompt
 from mngr.tutorial.writing.failed_program_calls import CommandMistakes
-from mngr.tutorial.writing.sync import get_run_settings
 from mngr.tutorial.writing.worker import (
     MECHANIC,
     WriterAgent,
@@ -33,6 +32,7 @@ from mngr.tutorial.writing.worker import (
     get_project_prefix,
     read_committed,
 )
+from mngr.tutorial.writing.write_missing_tests import get_run_settings
 
 _MAX_HELP_CHARACTERS = 40_000  # characters of a program's help in the prompt
 _PROMPT = """\

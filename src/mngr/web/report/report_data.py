@@ -20,7 +20,7 @@ from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import Integration, find_integration
 from mngr.tmr.changes.list_exclusions import ExcludedGroup
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.baseline_rows import list_baseline_runs
+from mngr.tmr.prepare.journal_facts import list_baseline_runs
 from mngr.tmr.runners.test_run import TestRun
 from mngr.tmr.status import RunStatus, TaskStatus, build_status
 from mngr.tmr.verify.claim import AgentClaim, Escalation, load_claim

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from mngr.base.size_format import choose_noun, format_count
 from mngr.mapreduce.journal.host_costs import HostCosts
 from mngr.mapreduce.journal.run_state import ACTIVE_STATES
-from mngr.tmr.prepare.baseline_rows import BaselineDone, list_facts
+from mngr.tmr.prepare.journal_facts import BaselineDone, list_facts
 from mngr.tmr.prepare.verdict_of_one_test import (
     FAILS_ALONE,
     FAILS_IN_SUITE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mngr.base import time_format
-from mngr.tmr.prepare.baseline_rows import BaselineDone
+from mngr.tmr.prepare.journal_facts import BaselineDone
 from mngr.web.html_text import escape_long, escape_plain, format_duration, to_class_name
 from mngr.web.report.report_data import ReportFacts, ReportTask, StateSpan
 

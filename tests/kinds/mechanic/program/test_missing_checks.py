@@ -8,7 +8,7 @@ import pytest
 
 from mngr.kinds.mechanic.program.missing_checks import add_missing_checks, fill_empty_test
 from mngr.kinds.mechanic.program.observed_runs import ObservedCase, ObservedCheck, ObservedCommand
-from mngr.kinds.mechanic.program.workspace_files import Escalation, WorkspaceFiles
+from mngr.kinds.mechanic.program.repair_edits import Escalation, WorkspaceFiles
 
 HEAD = "from mngr.e2e import E2eSession, expect\n\n\ndef test_x(e2e):\n"
 

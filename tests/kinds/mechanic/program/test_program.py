@@ -19,7 +19,7 @@ def parse_archive() -> dict[str, ast.Module]:
         "e2e/expectation.py",
         "e2e/connect_recorder.py",
         "e2e/directory_comparison.py",
-        "mechanic/pytest_probe.py",
+        "mechanic/recording_pytest_plugin.py",
     )
     with zipfile.ZipFile(io.BytesIO(build_archive())) as zipped:
         names = [name for name in zipped.namelist() if not name.endswith(excluded)]

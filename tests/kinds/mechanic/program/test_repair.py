@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mngr.kinds.mechanic.program import repair as job
-from mngr.kinds.mechanic.program.workspace_files import write_atomically
+from mngr.kinds.mechanic.program.repair_edits import write_atomically
 from tests.conftest import run_git
 
 pytestmark = pytest.mark.agents

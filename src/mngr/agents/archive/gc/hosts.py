@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mngr.agents import host_removal
+from mngr.agents import remove_hosts
 from mngr.agents.archive.gc.cleanup_items import MAX_CACHE_SECONDS, MIN_AGE_SECONDS, CleanupTask, HostSurvey
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
@@ -114,4 +114,4 @@ def _make_forget_action(ctx: Context, error: HostGone) -> Callable[[], None]:
 
 def _make_removal_action(ctx: Context, host: Host) -> Callable[[], None]:
     """Return a function that destroys the host if it has no agents."""
-    return lambda: host_removal.destroy_empty_hosts(ctx, [host])
+    return lambda: remove_hosts.destroy_empty_hosts(ctx, [host])

@@ -8,7 +8,7 @@ import re
 from mngr.e2e import line_matching
 from mngr.kinds.mechanic.program import rewording, source_edits, tutorial_citations
 from mngr.kinds.mechanic.program.observed_runs import ObservedCase, ObservedCheck, ObservedCommand, ObservedTestRun
-from mngr.kinds.mechanic.program.workspace_files import Escalation, WorkspaceFiles
+from mngr.kinds.mechanic.program.repair_edits import Escalation, WorkspaceFiles
 
 EXIT_CHECKS = ("to_succeed", "to_fail", "to_have_exit_code")
 _FRAME_PATTERN = re.compile(r'File "(.+?)", line (\d+)')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 
-from mngr.kinds.mechanic.program.block_runs import JobBlock, ObservedBlock, build_script
+from mngr.kinds.mechanic.program.stable_block_output import JobBlock, ObservedBlock, build_script
 
 IMPORTS = "from mngr.e2e import E2eSession, expect\n"
 FILE_HEADER = '''"""The observed output of the blocks of {script}. Nobody has reviewed these tests yet: remove the mark after a review."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mngr.kinds.mechanic.program import block_runs, generated_tests, repair
+from mngr.kinds.mechanic.program import generated_tests, repair, stable_block_output
 from mngr.kinds.player import player
 
 _JOB_FENCE = re.compile(r"^```mngr-job\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -41,16 +41,16 @@ class Mechanic(player.Player):
             self._in_block = False
             raise player.PlayerExit(128 + number)
 
-    def _build_block_runner(self, job: dict[str, Any]) -> block_runs.BlockRunner:
-        path = block_runs.build_search_path(os.path.join(self.work, job.get("place") or ""))
-        timeout = float(job.get("timeout") or block_runs.BLOCK_TIMEOUT)
-        return block_runs.BlockRunner(job["shell"], path, timeout, lambda: self._read_input(0))
+    def _build_block_runner(self, job: dict[str, Any]) -> stable_block_output.BlockRunner:
+        path = stable_block_output.build_search_path(os.path.join(self.work, job.get("place") or ""))
+        timeout = float(job.get("timeout") or stable_block_output.BLOCK_TIMEOUT)
+        return stable_block_output.BlockRunner(job["shell"], path, timeout, lambda: self._read_input(0))
 
     def _process_block(
         self,
-        block: block_runs.JobBlock,
-        action: Callable[[block_runs.JobBlock, block_runs.BlockRunner], T],
-        runner: block_runs.BlockRunner,
+        block: stable_block_output.JobBlock,
+        action: Callable[[stable_block_output.JobBlock, stable_block_output.BlockRunner], T],
+        runner: stable_block_output.BlockRunner,
     ) -> T:
         """Show the block's name and return the result of `action` for the block."""
         self._show(f"* {block.slug}\n")
@@ -86,7 +86,7 @@ class Mechanic(player.Player):
         rows = []
         runner = self._build_block_runner(job)
         for block in _parse_blocks(job):
-            ok, outcome = self._process_block(block, block_runs.try_block, runner)
+            ok, outcome = self._process_block(block, stable_block_output.try_block, runner)
             rows.append({"id": block.id, "ok": ok, "outcome": outcome})
         return json.dumps(rows)
 
@@ -100,7 +100,7 @@ class Mechanic(player.Player):
         """Write a test for every block whose output is the same each time, and return a summary of all blocks."""
         target = os.path.join(job.get("place") or "", job["tests"], "test_observed.py")
         committed = self._read_committed(target)
-        observed: list[block_runs.ObservedBlock] = []
+        observed: list[stable_block_output.ObservedBlock] = []
         rows: list[str] = []
         failing: set[str] = set()
         runner = self._build_block_runner(job)
@@ -108,10 +108,10 @@ class Mechanic(player.Player):
             if generated_tests.has_citation(committed, block):  # an interrupted job already committed this test
                 rows.append(f"- {block.slug}: already has a test")
                 continue
-            observation = self._process_block(block.exclude_setup(failing), block_runs.observe_block, runner)
-            if isinstance(observation, block_runs.ObservedBlock):
+            observation = self._process_block(block.exclude_setup(failing), stable_block_output.observe_block, runner)
+            if isinstance(observation, stable_block_output.ObservedBlock):
                 observed.append(observation)
-                rows.append(f"- {block.slug}: same output in {block_runs.RUN_COUNT} runs")
+                rows.append(f"- {block.slug}: same output in {stable_block_output.RUN_COUNT} runs")
             else:
                 failing.add(block.text)
                 rows.append(f"- {block.slug}: no test, because {observation.reason}")
@@ -138,12 +138,14 @@ class Mechanic(player.Player):
         return result.stdout.decode("utf-8", "replace") if result.returncode == 0 else ""
 
 
-def _parse_blocks(job: dict[str, Any]) -> list[block_runs.JobBlock]:
+def _parse_blocks(job: dict[str, Any]) -> list[stable_block_output.JobBlock]:
     """Return the blocks of the job, each with the blocks that precede it in the script."""
     blocks = []
     for row in job["blocks"]:
         preceding = [(other["section"], other["text"]) for other in job["script"] if other["line"] < row["line"]]
-        blocks.append(block_runs.JobBlock(row["id"], row["slug"], row["line"], row["text"], row["section"], preceding))
+        blocks.append(
+            stable_block_output.JobBlock(row["id"], row["slug"], row["line"], row["text"], row["section"], preceding)
+        )
     return blocks
 
 

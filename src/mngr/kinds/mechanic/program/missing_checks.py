@@ -10,7 +10,7 @@ from mngr.kinds.mechanic.program import source_edits, tutorial_citations
 from mngr.kinds.mechanic.program.fixes import EXIT_CHECKS, TRACEBACK_HEADER, format_evidence
 from mngr.kinds.mechanic.program.line_patterns import build_pattern, is_specific
 from mngr.kinds.mechanic.program.observed_runs import ObservedCase, ObservedCheck, ObservedCommand
-from mngr.kinds.mechanic.program.workspace_files import Escalation, WorkspaceFiles
+from mngr.kinds.mechanic.program.repair_edits import Escalation, WorkspaceFiles
 
 _MOST_FILES, _MOST_LINES = 3, 40  # larger changes and outputs get no check
 _RESULT_PLACEHOLDER = "\0"  # stands for the result variable in the text of a check

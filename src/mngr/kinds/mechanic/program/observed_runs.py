@@ -102,7 +102,7 @@ def run_test(
 
 def _install_probe(probe_dir: str) -> None:
     source = pkgutil.get_data(
-        "mngr.kinds.mechanic.program", "pytest_probe.py"
+        "mngr.kinds.mechanic.program", "recording_pytest_plugin.py"
     )  # this also works inside the zip archive
     assert source is not None
     with open(os.path.join(probe_dir, f"{_PROBE_MODULE}.py"), "wb") as file:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mngr.kinds.mechanic.program import fixes, missing_checks, source_edits
 from mngr.kinds.mechanic.program.observed_runs import RUN_TIMEOUT, ObservedTestRun, run_test
-from mngr.kinds.mechanic.program.workspace_files import Escalation, WorkspaceFiles, write_atomically
+from mngr.kinds.mechanic.program.repair_edits import Escalation, WorkspaceFiles, write_atomically
 
 CHANGE_KINDS = ("FIX_TUTORIAL", "FIX_TEST", "IMPROVE_TEST")
 _MAX_FIXES = 8  # failures of one test that are repaired one after the other

@@ -10,15 +10,15 @@ from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, Timed
 from mngr.base.paths import SNAPSHOT_EXCLUDES
 from mngr.base.untrusted_json import find_text, get_object, get_text
 from mngr.host import host_store, remote_host, scripts
-from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
-from mngr.providers.shared.host_options import get_author
-from mngr.providers.shared.on_demand import OnDemandProvider
-from mngr.providers.template.placeholders import (
+from mngr.providers.custom_commands.placeholders import (
     BUILTIN_PLACEHOLDERS,
     OutputPattern,
     ProviderTemplate,
     get_last_line_as_reason,
 )
+from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.host_options import get_author
+from mngr.providers.shared.on_demand import OnDemandProvider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.kinds.mechanic.program.block_runs import BlockRunner, JobBlock, ObservedBlock, observe_block, try_block
+from mngr.kinds.mechanic.program.stable_block_output import (
+    BlockRunner,
+    JobBlock,
+    ObservedBlock,
+    observe_block,
+    try_block,
+)
 
 
 def make_runner(timeout: float = 0.5) -> BlockRunner:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mngr.base.errors import UsageError
-from mngr.providers.template.placeholders import OutputPattern, ProviderTemplate
+from mngr.providers.custom_commands.placeholders import OutputPattern, ProviderTemplate
 from tests.conftest import MngrProgram, kill_tmux_servers
-from tests.providers.template.test_contract import GUIDES, preset
+from tests.providers.custom_commands.test_contract import GUIDES, preset
 
 WHOLE: dict[str, Any] = {
     "create": ["make", "{name}", "--tag={tag}", ["--size", "{size}"], "{image}"],

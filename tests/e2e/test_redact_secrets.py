@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.e2e.redact import Redactor
+from mngr.e2e.redact_secrets import Redactor
 
 
 @pytest.mark.parametrize(
