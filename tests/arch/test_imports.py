@@ -86,6 +86,11 @@ def test_commands_import_no_third_party_package_without_plugins(mngr: MngrProgra
         assert third_party == set(), words
 
 
+def test_commands_about_runs_import_no_templates_unless_they_write_pages(mngr: MngrProgram) -> None:
+    for words in (["list"], ["tmr", "list"], ["tmr", "run", "--help"], ["web", "--help"]):
+        assert "jinja2" not in imported(mngr, *words), words
+
+
 # Every command may load these: completion imports each command, `list` and `create` each kind and provider.
 ON_THE_PATH = ("cli", "base", "host", "kinds", "providers", "plugins", "e2e", "api.py", "__init__.py")
 # Single files that mngr sends to a host or into a clean room.

@@ -41,11 +41,6 @@ def escape_plain(value: object, max_length: int | None = None) -> str:
     return _escape_redacted(_get_redactor().redact_beginning(text, max_length)) + "…"
 
 
-def make_visible(value: object) -> str:
-    """Return text without secrets, in which control characters and invisible characters are visible. Not escaped."""
-    return _replace_invisible(_get_redactor()(_to_text(value)))
-
-
 def _replace_invisible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_VISIBLE_REPLACEMENTS)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from mngr.base.untrusted_json import as_object, get_int, parse_json
+from mngr.web.static_files import STATIC_DIR
 
-STATIC_DIR = os.path.join(os.path.dirname(__file__), "static")
 SCRIPT, STYLE = "asciinema-player.min.js", "asciinema-player.css"
 _MAX_EVENTS = 200_000  # The most events to replay for the last screen.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from mngr.base.errors import MngrError
-from mngr.web import artifacts, e2e_run_pages, player_or_last_screen
+from mngr.web import artifacts, e2e_run_pages
 from mngr.web.live import server, tutorial
+from mngr.web.static_files import copy_static
 
 
 def export_pages(artifacts_dir: str, target: str, script: str | None = None) -> str:
@@ -31,23 +31,6 @@ def export_pages(artifacts_dir: str, target: str, script: str | None = None) -> 
             )
     copy_static(target)
     return os.path.join(target, "index.html")
-
-
-def copy_static(target: str) -> None:
-    """Copy the files that all pages share to `target`, unless they are up to date there."""
-    static_dir = os.path.join(target, "static")
-    os.makedirs(static_dir, exist_ok=True)
-    for name in os.listdir(player_or_last_screen.STATIC_DIR):
-        source, copy = os.path.join(player_or_last_screen.STATIC_DIR, name), os.path.join(static_dir, name)
-        try:
-            is_current = os.stat(copy).st_mtime_ns == os.stat(source).st_mtime_ns
-        except FileNotFoundError:
-            is_current = False
-        if not is_current:
-            temporary = f"{copy}.{os.getpid()}.new"
-            shutil.copyfile(source, temporary)
-            shutil.copystat(source, temporary)
-            os.replace(temporary, copy)
 
 
 def _write_page(path: str, text: str) -> None:

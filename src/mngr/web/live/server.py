@@ -7,8 +7,9 @@ import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.web import artifacts, e2e_run_pages, player_or_last_screen
+from mngr.web import artifacts, e2e_run_pages
 from mngr.web.live import tutorial
+from mngr.web.static_files import STATIC_DIR
 
 MAX_LISTED_RUNS = 200  # The most runs on the first page.
 # Only mngr's scripts and styles may run. The player adds its own styles and runs WebAssembly.
@@ -55,9 +56,9 @@ def render_test(artifacts_dir: str, run: str, slug: str) -> str:
 
 
 def _read_static(name: str) -> tuple[str, bytes]:
-    if name not in os.listdir(player_or_last_screen.STATIC_DIR):
+    if name not in os.listdir(STATIC_DIR):
         raise NotFound(f"page not found: static/{name}")
-    with open(os.path.join(player_or_last_screen.STATIC_DIR, name), "rb") as file:
+    with open(os.path.join(STATIC_DIR, name), "rb") as file:
         return mimetypes.guess_type(name)[0] or "application/octet-stream", file.read()
 
 

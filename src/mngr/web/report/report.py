@@ -12,10 +12,10 @@ from mngr.base import shell
 from mngr.base.errors import MngrError, describe_file_error
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
-from mngr.web.live.export import copy_static
 from mngr.web.report.first_page import render_index
 from mngr.web.report.report_data import ReportFacts, load_facts
 from mngr.web.report.task import render_task
+from mngr.web.static_files import copy_static
 
 _PAGE_VERSION = 2  # Increase this when the same facts lead to another page.
 _MIN_INTERVAL = 10.0  # Seconds between two reports of a running run.
