@@ -211,9 +211,9 @@ class Fleet:
 
     def pipe(self, address: str) -> int:
         """Serve an ssh client on this process's streams, for an agent or `@HOST`, and return the exit code."""
-        from mngr.agents.interact.ssh_connection import serve_ssh
+        from mngr.agents.interact.ssh_connection import serve_ssh_client_on_stdio
 
-        return serve_ssh(self.context, address)
+        return serve_ssh_client_on_stdio(self.context, address)
 
     def list_ssh_entries(self) -> builtins.list[SshEntry]:
         """Return the ssh_config entry of every agent and host."""

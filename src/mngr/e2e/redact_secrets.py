@@ -103,14 +103,14 @@ class StreamRedactor:
         """Return what can be written now."""
         whole = self._written + self._held + text
         end = max(self._redact.find_open_secret(whole), len(self._written))
-        return self._take(whole, len(whole) if len(whole) - end > _MAX_HELD else end)
+        return self._redact_until(whole, len(whole) if len(whole) - end > _MAX_HELD else end)
 
     def finish(self) -> str:
         """Return the text that was held back. No more will follow."""
         whole = self._written + self._held
-        return self._take(whole, len(whole))
+        return self._redact_until(whole, len(whole))
 
-    def _take(self, whole: str, end: int) -> str:
+    def _redact_until(self, whole: str, end: int) -> str:
         [shown] = self._redact.redact_pieces(whole[:end], [len(self._written), end])
         self._written, self._held = whole[:end][-_MAX_CONTEXT:], whole[end:]
         return self._redact(shown)  # A secret may follow a written word without a space.

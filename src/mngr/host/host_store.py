@@ -104,7 +104,7 @@ def list_hosts(home: Home, provider: str, phase: str = "json") -> list[str]:
 def find_facts(home: Home, provider: str, host: str, phase: str = "json") -> HostFacts | None:
     """Return the facts about a host, or None when they are missing or unreadable."""
     try:
-        with open(_path(home, provider, host, phase), encoding="utf-8") as file:
+        with open(_get_file_path(home, provider, host, phase), encoding="utf-8") as file:
             row = as_object(json.load(file))
         return parse_facts(row) if row.get("v") == 1 else None
     except (OSError, ValueError):
@@ -113,14 +113,14 @@ def find_facts(home: Home, provider: str, host: str, phase: str = "json") -> Hos
 
 def is_removed(home: Home, provider: str, host: str) -> bool:
     """True when the host was destroyed or is being destroyed."""
-    is_ending = os.path.exists(_path(home, provider, host, "ending"))
-    return is_ending or not os.path.exists(_path(home, provider, host, "json"))
+    is_ending = os.path.exists(_get_file_path(home, provider, host, "ending"))
+    return is_ending or not os.path.exists(_get_file_path(home, provider, host, "json"))
 
 
 def get_age(home: Home, provider: str, host: str, phase: str = "json") -> float:
     """Return the seconds since the facts of a host were last saved, or 0 without facts."""
     try:
-        return time.time() - os.stat(_path(home, provider, host, phase)).st_mtime
+        return time.time() - os.stat(_get_file_path(home, provider, host, phase)).st_mtime
     except OSError:
         return 0.0
 
@@ -128,14 +128,14 @@ def get_age(home: Home, provider: str, host: str, phase: str = "json") -> float:
 def save_facts(home: Home, provider: str, host: str, facts: HostFacts, phase: str = "json") -> None:
     """Save the facts about a host."""
     data = json.dumps({"v": 1, **encode_facts(facts)}).encode() + b"\n"
-    _write(_path(home, provider, host, phase), data, sync=True)
+    _write(_get_file_path(home, provider, host, phase), data, sync=True)
 
 
 def delete_phases(home: Home, provider: str, host: str, *phases: str) -> None:
     """Delete the facts about a host in these phases."""
     for phase in phases:
         try:
-            os.unlink(_path(home, provider, host, phase))
+            os.unlink(_get_file_path(home, provider, host, phase))
         except FileNotFoundError:
             pass
 
@@ -176,7 +176,7 @@ def save_last_listing(home: Home, provider: str, host: str, answer: bytes, asked
 
     The file's modification time is the time of the answer. It is a cache, so write errors are ignored.
     """
-    path = _path(home, provider, host, "seen")
+    path = _get_file_path(home, provider, host, "seen")
     try:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_mtime > asked_at:
@@ -195,7 +195,7 @@ def save_last_listing(home: Home, provider: str, host: str, answer: bytes, asked
 def append_last_listing(home: Home, provider: str, host: str, rows: bytes) -> None:
     """Add the rows of one more agent to the last listing of a host."""
     try:
-        fd = os.open(_path(home, provider, host, "seen"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        fd = os.open(_get_file_path(home, provider, host, "seen"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(fd, rows)
         finally:
@@ -206,7 +206,7 @@ def append_last_listing(home: Home, provider: str, host: str, rows: bytes) -> No
 
 def find_last_listing(home: Home, provider: str, host: str) -> tuple[bytes, float] | None:
     """Return the last listing of a host and its time, or None."""
-    path = _path(home, provider, host, "seen")
+    path = _get_file_path(home, provider, host, "seen")
     try:
         with open(path, "rb") as file:
             return file.read(), os.fstat(file.fileno()).st_mtime
@@ -216,10 +216,10 @@ def find_last_listing(home: Home, provider: str, host: str) -> tuple[bytes, floa
 
 def known_hosts_path(home: Home, provider: str, host: str) -> str:
     """Return the file with the host's ssh key; see mngr.agents.interact.ssh_connection."""
-    return _path(home, provider, host, "known_hosts")
+    return _get_file_path(home, provider, host, "known_hosts")
 
 
-def _path(home: Home, provider: str, host: str, suffix: str) -> str:
+def _get_file_path(home: Home, provider: str, host: str, suffix: str) -> str:
     return os.path.join(home.hosts, provider, f"{host}.{suffix}")
 
 

@@ -79,7 +79,7 @@ def init_and_try(fleet: Fleet, *, force: bool, on_message: Listener) -> Settings
             return SettingsTrial(
                 project=project, summary=f"mngr did not try these settings: {error.message}. {error.hint}"
             )
-        better = _adjust(root, project, adjustments, attempt)
+        better = _choose_next_adjustments(root, project, adjustments, attempt)
         if better is None:
             break
         for sentence in _describe_change(adjustments, better):
@@ -127,7 +127,9 @@ def _try_once(fleet: Fleet, project: DetectedProject, root: str) -> _Attempt:
     return _Attempt(collected=collected)
 
 
-def _adjust(root: str, project: DetectedProject, adjustments: Adjustments, attempt: _Attempt) -> Adjustments | None:
+def _choose_next_adjustments(
+    root: str, project: DetectedProject, adjustments: Adjustments, attempt: _Attempt
+) -> Adjustments | None:
     """Return better adjustments after an attempt, or None when it was good or nothing else can be tried."""
     if attempt.collected is None:
         source = _find_culprit(project.avoidable, attempt.setup_output)

@@ -93,13 +93,13 @@ class ShellLexer:
             self._word = ""
             self._is_command = True
         self._escaped = False
-        code = self._scan(line, number)
+        code = self._scan_line(line, number)
         if not self._escaped and self._frames[-1].kind in _CODE_CONTEXTS:
             self._end_word()
             self._bodies, self._announced = self._announced, []
         return code
 
-    def _scan(self, line: str, number: int) -> str:
+    def _scan_line(self, line: str, number: int) -> str:
         position = 0
         while position < len(line):
             frame = self._frames[-1]
@@ -116,10 +116,10 @@ class ShellLexer:
                     self._operator = False
                 position += 2
                 continue
-            position += self._step(frame, line, position, number)
+            position += self._consume_characters(frame, line, position, number)
         return line
 
-    def _step(self, frame: _Frame, line: str, position: int, number: int) -> int:
+    def _consume_characters(self, frame: _Frame, line: str, position: int, number: int) -> int:
         """Consume the characters at `position`, and return how many were consumed."""
         return self._rules.get(frame.kind, self._step_code)(frame, line, position, number)
 
@@ -139,7 +139,7 @@ class ShellLexer:
             self._frames.pop()
             return 1
         if line[position] == '"' or (line[position] == "'" and all(f.kind != '"' for f in self._frames)):
-            return self._push(line[position], number)
+            return self._open_construct(line[position], number)
         return self._step_substitution(line, position, number) or 1
 
     def _step_arithmetic(self, frame: _Frame, line: str, position: int, number: int) -> int:
@@ -151,7 +151,7 @@ class ShellLexer:
             self._frames.pop()
             return 2 if line[position : position + 2] == "))" else 1
         elif line[position] == '"':
-            return self._push('"', number)
+            return self._open_construct('"', number)
         else:
             return self._step_substitution(line, position, number) or 1
         return 1
@@ -162,7 +162,7 @@ class ShellLexer:
             self._operator = False
         if char in "'\"":
             self._word += char
-            return self._push("$'" if char == "'" and self._word.endswith("$'") else char, number)
+            return self._open_construct("$'" if char == "'" and self._word.endswith("$'") else char, number)
         consumed = self._step_substitution(line, position, number)
         if consumed:
             if self._frames[-1].kind not in _CODE_CONTEXTS:
@@ -183,14 +183,14 @@ class ShellLexer:
         if two == "<<":
             return self._step_here_document(line, position, number)
         if char in "<>":
-            return 2 if two in ("<(", ">(") and self._push("$(", number) else 1
+            return 2 if two in ("<(", ">(") and self._open_construct("$(", number) else 1
         if two == "((" and self._is_command:
-            return self._push("((", number, 2)
+            return self._open_construct("((", number, 2)
         self._is_command = True
         if is_function:
             return 2
         if char == "(":
-            return self._push("(", number)
+            return self._open_construct("(", number)
         if char == ")":
             if frame.kind in ("(", "$(") and frame.compounds[-1:] != ["case"]:
                 self._frames.pop()
@@ -206,7 +206,7 @@ class ShellLexer:
         """Begin a `$(`, `${`, `$((` or backquote, or end a backquote. Return 0 when there is none."""
         for sign in ("$((", "$(", "${"):
             if line.startswith(sign, position):
-                return self._push(sign, number, len(sign))
+                return self._open_construct(sign, number, len(sign))
         if line[position] != "`":
             return 0
         if self._frames[-1].kind == "`":
@@ -214,9 +214,9 @@ class ShellLexer:
             self._frames.pop()
             self._word = "`"
             return 1
-        return self._push("`", number)
+        return self._open_construct("`", number)
 
-    def _push(self, kind: str, number: int, length: int = 1) -> int:
+    def _open_construct(self, kind: str, number: int, length: int = 1) -> int:
         self._frames.append(_Frame(kind, number))
         if kind in _CODE_CONTEXTS:
             self._word = ""

@@ -391,9 +391,9 @@ def test_waiting_ends_before_the_delivery_event_and_returns_last(tmp_path: Path)
     order: list[str] = []
 
     class Log(player.PlayerFiles):
-        def _append(self, name: str, row: dict[str, Any]) -> None:
+        def _append_row(self, name: str, row: dict[str, Any]) -> None:
             order.append(row["type"] if name == "events.jsonl" else row["role"])
-            super()._append(name, row)
+            super()._append_row(name, row)
 
         def write_status(self, state: str, reason: str | None, until: str | None = None) -> None:
             order.append(state)

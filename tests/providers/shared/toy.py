@@ -100,7 +100,7 @@ class ToyEngine(EngineDefaults[ToyMachine]):
     def open_transport(self, name: str, machine: ToyMachine) -> ToyWire:
         return ToyWire(name, machine.path, machine.turn)
 
-    def start(self, name: str, machine: ToyMachine) -> ToyMachine:
+    def start_or_reuse_machine(self, name: str, machine: ToyMachine) -> ToyMachine:
         if not os.path.isdir(machine.path):
             raise HostGone("toy", name, "its directory was removed")
         on = Path(machine.path, "on")

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 
 def compile_filter(text: str, fields: tuple[str, ...]) -> Predicate:
     """Return a predicate for agents in their JSON form. Raise UsageError for text that is not a filter."""
-    tokens = _tokenize(text)
+    tokens = _split_into_tokens(text)
     parser = _Parser(text, tokens, fields)
     predicate = parser.parse_or()
     if parser.at < len(tokens):
@@ -28,7 +28,7 @@ def compile_filter(text: str, fields: tuple[str, ...]) -> Predicate:
     return predicate
 
 
-def _tokenize(text: str) -> list[tuple[str, str]]:
+def _split_into_tokens(text: str) -> list[tuple[str, str]]:
     """Return (kind, text) for each token of a filter."""
     tokens, position = [], 0
     while text[position:].strip():

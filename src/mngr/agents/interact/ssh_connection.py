@@ -35,7 +35,7 @@ _UNQUOTED_CHARS = str.maketrans("", "", "/._-")
 _SESSION_ENVIRONMENT = 'TERM="${TERM:-dumb}" SSH_CONNECTION="$SSH_CONNECTION" ${SSH_TTY:+SSH_TTY="$SSH_TTY"}'
 
 
-def serve_ssh(ctx: Context, address: str) -> int:
+def serve_ssh_client_on_stdio(ctx: Context, address: str) -> int:
     """Serve an ssh client on this process's streams and return the exit code.
 
     Once data was sent, the only possible error is ConnectionLost.

@@ -115,11 +115,11 @@ def _format_setting(key: str, value: str) -> str:
     """Return a setting as git writes it to a file."""
     section, _, rest = key.partition(".")
     subsection, _, name = rest.rpartition(".")
-    heading = f'{section} "{_escape(subsection)}"' if subsection else section
-    return f'[{heading}]\n\t{name} = "{_escape(value)}"\n'
+    heading = f'{section} "{_escape_git_value(subsection)}"' if subsection else section
+    return f'[{heading}]\n\t{name} = "{_escape_git_value(value)}"\n'
 
 
-def _escape(text: str) -> str:
+def _escape_git_value(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

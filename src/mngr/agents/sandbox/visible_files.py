@@ -205,7 +205,7 @@ def list_program_paths(home: Home, search_path: str, program: str) -> list[str]:
     """Return the paths that programs on the PATH need: their installations and the targets of their links."""
     paths: dict[str, None] = {}
     secrets = tuple(os.path.realpath(candidate) for candidate in _list_secret_dirs(home))
-    for candidate in _iter_program_paths(search_path, program, secrets[1]):
+    for candidate in _iter_installations(search_path, program, secrets[1]):
         real_path = os.path.realpath(candidate)
         is_secret = any(_is_below(secret, (real_path,)) for secret in secrets) or _is_below(real_path, secrets[1:])
         if not is_secret and not _is_below(candidate, (*SYSTEM_DIRS, *paths)):
@@ -213,7 +213,7 @@ def list_program_paths(home: Home, search_path: str, program: str) -> list[str]:
     return list(paths)
 
 
-def _iter_program_paths(search_path: str, program: str, mngr_home: str) -> Iterator[str]:
+def _iter_installations(search_path: str, program: str, mngr_home: str) -> Iterator[str]:
     """Yield the installations of all directories on the PATH, of the links in them, and of the program."""
     files = [program] if os.path.isabs(program) else []
     for folder in dict.fromkeys(search_path.split(":")):

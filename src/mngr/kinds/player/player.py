@@ -157,7 +157,7 @@ class PlayerFiles:
 
     def append_transcript(self, role: str, text: str, **fields: Any) -> None:
         """Append a row to the transcript."""
-        self._append("transcript.jsonl", {"v": 1, "at": format_now(), "role": role, "text": text, **fields})
+        self._append_row("transcript.jsonl", {"v": 1, "at": format_now(), "role": role, "text": text, **fields})
 
     def append_event(self, kind: str, **data: Any) -> None:
         """Append a row to the events."""
@@ -169,14 +169,14 @@ class PlayerFiles:
             "source": "player",
             "data": data,
         }
-        self._append("events.jsonl", row)
+        self._append_row("events.jsonl", row)
 
     def write_status(self, state: str, reason: str | None, until: str | None = None) -> None:
         """Write the state that `mngr list` shows."""
         row = {"state": state, "reason": reason, "source": "hook", "at": format_now()}
         self.replace_json("status", {**row, "until": until} if until else row)
 
-    def _append(self, name: str, row: dict[str, object]) -> None:
+    def _append_row(self, name: str, row: dict[str, object]) -> None:
         fd = os.open(os.path.join(self._where, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         remaining = memoryview(json.dumps(row).encode() + b"\n")
         try:
@@ -224,7 +224,7 @@ class Player:
             self._write_terminal(PASTE_ON + ARE_YOU_THERE)
             self._read_input(1.0, until_answered=True)
         self.book.append_event("ready", resumed=self.resumed)
-        self._show("player: resumed\n" if self.resumed else "player: ready\n")
+        self._show_text("player: resumed\n" if self.resumed else "player: ready\n")
         if not self.at["turn"]:
             self._report_waiting()
         while True:
@@ -262,10 +262,10 @@ class Player:
         if verb in ("reply", "ask", "permission"):
             self._record_reply(value)
         elif verb == "sleep":
-            self._show(f"* sleeping {value} s\n")
+            self._show_text(f"* sleeping {value} s\n")
             self._read_input(value)
         elif verb == "hang":
-            self._show("* hanging\n")
+            self._show_text("* hanging\n")
             select.select([self.wake], [], [])
             self._exit_if_signalled()
         elif verb == "write":
@@ -294,7 +294,7 @@ class Player:
             parked = self.at["reason"] in PARK_REASONS
             self.book.append_event("parked" if parked else "waiting", reason=self.at["reason"])
             self.book.write_status("PARKED" if parked else "WAITING", self.at["reason"], self.at["until"])
-            self._show("> ")
+            self._show_text("> ")
 
     def _receive_message(self, text: str) -> None:
         """Record a message. The status changes before the event, so no reader sees a delivered message and WAITING."""
@@ -311,11 +311,11 @@ class Player:
 
     def _record_reply(self, text: str) -> None:
         self.book.append_transcript("assistant", text, model="player")
-        self._show(f"{text}\n")
+        self._show_text(f"{text}\n")
 
     def _record_tool_call(self, tool: str, tool_input: Mapping[str, object], output: str) -> None:
         self.book.append_transcript("tool", "", tool=tool, input=tool_input, output=output)
-        self._show(f"* {tool} {tool_input.get('path') or tool_input.get('message') or ''}: {output}\n")
+        self._show_text(f"* {tool} {tool_input.get('path') or tool_input.get('message') or ''}: {output}\n")
 
     def _write_file(self, value: dict[str, str]) -> str:
         path = os.path.join(self.work, os.path.expandvars(value["path"]))
@@ -367,12 +367,12 @@ class Player:
         if not data:
             raise PlayerExit(129)
         messages = self.keys.feed(data)
-        self._show("".join(self.keys.echo))
+        self._show_text("".join(self.keys.echo))
         self.keys.echo.clear()
         for text in messages:
             self._receive_message(text)
 
-    def _show(self, text: str) -> None:
+    def _show_text(self, text: str) -> None:
         self._write_terminal(text.encode("utf-8", "replace"))
 
     def _write_terminal(self, data: bytes) -> None:

@@ -30,8 +30,8 @@ def _make_asserts_true(lines: list[str], test: ast.FunctionDef) -> None:
     for node in _list_checks(test):
         if isinstance(node, ast.Assert):
             first, last = node.test.lineno - 1, (node.test.end_lineno or 0) - 1
-            lines[last] = _splice(lines[last], node.test.end_col_offset or 0, ") or True")
-            lines[first] = _splice(lines[first], node.test.col_offset, "(")
+            lines[last] = _insert_at_byte_column(lines[last], node.test.end_col_offset or 0, ") or True")
+            lines[first] = _insert_at_byte_column(lines[first], node.test.col_offset, "(")
 
 
 def _insert_return(lines: list[str], test: ast.FunctionDef) -> None:
@@ -92,7 +92,7 @@ def _replace_node(lines: list[str], node: ast.stmt, text: str, first_line: int) 
     lines[first_line - 1 : node.end_lineno] = [" " * node.col_offset + text + "\n"]
 
 
-def _splice(line: str, column: int, text: str) -> str:
+def _insert_at_byte_column(line: str, column: int, text: str) -> str:
     data = line.encode()  # ast counts columns in bytes
     return (data[:column] + text.encode() + data[column:]).decode()
 

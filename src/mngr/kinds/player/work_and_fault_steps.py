@@ -171,7 +171,7 @@ def _leave_uncommitted_files(player: Player, _: None) -> str:
     return "done"
 
 
-def _crash(player: Player, crash_kind: str) -> str:
+def _crash_and_continue_later(player: Player, crash_kind: str) -> str:
     """Kill the player; after a restart it continues with the next step."""
     import resource
 
@@ -189,7 +189,7 @@ def _hang_ignoring_signals(player: Player, _: None) -> str:
     """Hang, and ignore every signal that can be ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    player._show("* deaf\n")
+    player._show_text("* deaf\n")
     while True:
         signal.pause()
 
@@ -197,7 +197,7 @@ def _hang_ignoring_signals(player: Player, _: None) -> str:
 def _print_megabytes(player: Player, megabytes: float) -> str:
     line = "\x1b[32mflood\x1b[0m " + "~" * 100 + "\n"
     for _ in range(int(megabytes * 16)):
-        player._show(line * (MEGABYTE // 16 // len(line)))
+        player._show_text(line * (MEGABYTE // 16 // len(line)))
         player._read_input(0)
     return "done"
 
@@ -214,7 +214,7 @@ def _park_turn(player: Player, value: str | dict[str, Any]) -> str | Over:
 
 def _wait_for_retry(player: Player, seconds: float) -> str:
     player.book.write_status("RUNNING", "retrying")
-    player._show("* " + PARK_MESSAGES["rate_limit"] + " Trying again.\n")
+    player._show_text("* " + PARK_MESSAGES["rate_limit"] + " Trying again.\n")
     player._read_input(seconds)
     player.book.write_status("RUNNING", None)
     return "done"
@@ -240,7 +240,7 @@ def _plant_hostile_files(player: Player, kind: str) -> str:
 
 STEP_FUNCTIONS: dict[str, Callable[[Player, Any], str | Over]] = {
     "run": _run_command, "test": _run_test, "edit": _edit_file, "result": _write_result, "spend": _report_usage, "lie": _claim_without_fix, "weaken": _weaken_test,
-    "dirt": _leave_uncommitted_files, "crash": _crash, "deaf": _hang_ignoring_signals, "flood": _print_megabytes, "park": _park_turn, "retry": _wait_for_retry,
+    "dirt": _leave_uncommitted_files, "crash": _crash_and_continue_later, "deaf": _hang_ignoring_signals, "flood": _print_megabytes, "park": _park_turn, "retry": _wait_for_retry,
     "conflict": _edit_shared_line, "hostile": _plant_hostile_files,
 }  # fmt: skip
 

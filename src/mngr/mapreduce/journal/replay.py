@@ -40,7 +40,7 @@ class Replay:
         self.state = RunState()
         drafts: dict[str, TaskState] = {}  # faster than a table, which updates its counts with every row
         for row in rows:
-            task = self._apply(row, drafts)
+            task = self._apply_except_to_tasks(row, drafts)
             if task is not None and type(task) is TaskState:
                 drafts[task.task.slug] = _TaskDraft.from_fields(task.__dict__)
         for draft in drafts.values():
@@ -48,11 +48,11 @@ class Replay:
 
     def add(self, row: JournalRow) -> None:
         """Apply one more row."""
-        task = self._apply(row, self.state.tasks)
+        task = self._apply_except_to_tasks(row, self.state.tasks)
         if task is not None:
             self.state.tasks.put(task)
 
-    def _apply(self, row: JournalRow, tasks: Mapping[str, TaskState]) -> TaskState | None:
+    def _apply_except_to_tasks(self, row: JournalRow, tasks: Mapping[str, TaskState]) -> TaskState | None:
         """Apply a row to everything except the tasks. Return the row's task after the row, if it is about one."""
         slug = find_task_slug(row)
         if slug is None:

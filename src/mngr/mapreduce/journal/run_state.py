@@ -134,15 +134,15 @@ class TaskTable(Mapping[str, TaskState]):
         self._slugs_by_state.setdefault(task.state, set()).add(slug)
         if task.state == "queued":
             bisect.insort(self._queue, self._make_queue_key(task))
-        self._count(task, 1)
+        self._add_to_totals(task, 1)
 
     def _remove_from_indexes(self, task: TaskState) -> None:
         self._slugs_by_state[task.state].discard(task.task.slug)
         if task.state == "queued":
             del self._queue[bisect.bisect_left(self._queue, self._make_queue_key(task))]
-        self._count(task, -1)
+        self._add_to_totals(task, -1)
 
-    def _count(self, task: TaskState, sign: int) -> None:
+    def _add_to_totals(self, task: TaskState, sign: int) -> None:
         self.success_count += sign * (task.state == "settled" and task.outcome != "failed")
         if task.usage is not None:
             self.cost_usd += sign * (task.usage.cost_usd or 0.0)

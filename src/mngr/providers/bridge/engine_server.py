@@ -339,7 +339,7 @@ class _MissingEngine:
 
     def __init__(self, error: EngineError) -> None:
         self._error = error
-        self.verbs: Mapping[str, Verb] = defaultdict(lambda: self._refuse)
+        self.verbs: Mapping[str, Verb] = defaultdict(lambda: self._raise_start_error)
 
     async def exec(self, host: dict[str, object], program: str, terminal: TerminalSpec | None) -> EngineCommand:
         raise self._error
@@ -347,7 +347,7 @@ class _MissingEngine:
     async def run_buffered(self, host: dict[str, object], program: str, data: bytes) -> tuple[bytes, bytes, int]:
         raise self._error
 
-    async def _refuse(self, *_: object, **__: object) -> dict[str, object]:
+    async def _raise_start_error(self, *_: object, **__: object) -> dict[str, object]:
         raise self._error
 
     async def close(self) -> None:

@@ -131,7 +131,7 @@ class TemplateEngine(EngineDefaults[TemplateMachine]):
     def open_transport(self, name: str, machine: TemplateMachine) -> Transport:
         return TemplateTransport(self, self._template, self._provider, name, self._build_values(name, machine))
 
-    def start(self, name: str, machine: TemplateMachine) -> TemplateMachine:
+    def start_or_reuse_machine(self, name: str, machine: TemplateMachine) -> TemplateMachine:
         self._run_command("start", name, machine)
         self._wait_until_ready(name, machine)
         return machine

@@ -361,11 +361,11 @@ class ModalBridgeEngine:
                     if error.kind not in ("not_found", "usage"):
                         raise
             for sandbox_id, sandbox_object in sandboxes.items():
-                await self._terminate(sandbox_object, spare)
+                await self._terminate_and_delete_image(sandbox_object, spare)
                 self._sandboxes.pop(sandbox_id, None)
         return {}
 
-    async def _terminate(self, sandbox: Any, spare: str | None) -> None:
+    async def _terminate_and_delete_image(self, sandbox: Any, spare: str | None) -> None:
         """End a sandbox and delete the image of its files, unless it is `spare`."""
         try:
             await run_if_reachable(sandbox.terminate.aio(wait=True))

@@ -184,7 +184,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
             words["stay"] = f"set -- {idle}\n{scripts.read_program_beside(__file__, 'keep_busy.sh')}"
         return ModalTransport(self._bridge, name, words, lambda: self._find_latest_image(name, machine) is not None)
 
-    def start(self, name: str, machine: ModalMachine) -> ModalMachine:
+    def start_or_reuse_machine(self, name: str, machine: ModalMachine) -> ModalMachine:
         image = machine.image
         if machine.sandbox:
             state = self._bridge.call("get_state", host=name, sandbox=machine.sandbox)

@@ -150,7 +150,7 @@ class RayEngine(EngineDefaults[RayMachine]):
         address = ActorAddress(actor=machine.about.actor, node=machine.node, address=machine.address)
         return BridgeTransport(self._bridge, name, address.to_dict())
 
-    def start(self, name: str, machine: RayMachine) -> RayMachine:
+    def start_or_reuse_machine(self, name: str, machine: RayMachine) -> RayMachine:
         machine = _drop_stale_files(machine)
         archive = machine.files or self._find_interrupted_archive(name, machine)
         if archive is None:

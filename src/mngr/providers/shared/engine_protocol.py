@@ -91,7 +91,7 @@ class Engine(Protocol[AnyMachine]):
         """Return the transport to a machine, without contacting it. Its errors say if it is stopped or gone."""
         ...
 
-    def start(self, name: str, machine: AnyMachine) -> AnyMachine:
+    def start_or_reuse_machine(self, name: str, machine: AnyMachine) -> AnyMachine:
         """Start the machine, or use one with its tag, and return it. Raise HostGone or EngineBusy."""
         ...
 

@@ -285,7 +285,9 @@ class OnDemandProvider(Generic[AnyMachine]):
         host_store.save_facts(self._home, self.name, host, note)
         try:
             if verb == "start":
-                machine = self._retry_while_busy(host, partial(self._engine.start, host, machine), self.patience)
+                machine = self._retry_while_busy(
+                    host, partial(self._engine.start_or_reuse_machine, host, machine), self.patience
+                )
             else:
                 machine = self._engine.stop(host, machine)
         except MngrError:

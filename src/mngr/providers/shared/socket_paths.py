@@ -9,7 +9,7 @@ from mngr.base.errors import MngrError
 
 def get_socket_path(kind: str, name: str) -> str:
     """Return the socket path for a process of this kind and name. It is short enough for a socket."""
-    return f"/tmp/mngr-{os.getuid()}/{kind}-{_fingerprint(name):016x}"
+    return f"/tmp/mngr-{os.getuid()}/{kind}-{_hash_text(name):016x}"
 
 
 def make_socket_dir(socket: str) -> None:
@@ -37,7 +37,7 @@ def _is_private_dir(directory: str) -> bool:
     return status.st_uid == os.getuid() and status.st_mode & 0o170022 == 0o040000
 
 
-def _fingerprint(text: str) -> int:
+def _hash_text(text: str) -> int:
     """Return a stable 64-bit hash of a text (FNV-1a). Loading hashlib would take longer than everything else."""
     value = 0xCBF29CE484222325
     for byte in text.encode("utf-8", "surrogateescape"):

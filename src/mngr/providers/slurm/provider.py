@@ -114,7 +114,7 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
     def open_transport(self, name: str, machine: SlurmMachine) -> SlurmTransport:
         return SlurmTransport(self._calls, self._provider, name, machine.job, machine.number, is_shared=machine.shared)
 
-    def start(self, name: str, machine: SlurmMachine) -> SlurmMachine:
+    def start_or_reuse_machine(self, name: str, machine: SlurmMachine) -> SlurmMachine:
         live_jobs = [job for job in self._list_jobs(name, machine) if job.state in _LIVE_STATES]
         if live_jobs:
             return self._wait_for_job(name, machine, live_jobs[0].id)

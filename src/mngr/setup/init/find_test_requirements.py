@@ -97,31 +97,33 @@ def read_setup_arguments(files: ProjectFiles) -> dict[str, object]:
     constants: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            constants[node.targets[0].id] = _evaluate(node.value, constants)
+            constants[node.targets[0].id] = _evaluate_literal(node.value, constants)
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "setup":
-            return {keyword.arg: _evaluate(keyword.value, constants) for keyword in call.keywords if keyword.arg}
+            return {
+                keyword.arg: _evaluate_literal(keyword.value, constants) for keyword in call.keywords if keyword.arg
+            }
     return {}
 
 
-def _evaluate(node: ast.expr, constants: Mapping[str, object]) -> object:
+def _evaluate_literal(node: ast.expr, constants: Mapping[str, object]) -> object:
     """Return the value of a literal that may use constants, or None. Parts of a list or dict that are unknown are left out."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     if isinstance(node, ast.List | ast.Tuple):
-        values = [_evaluate(item, constants) for item in node.elts]
+        values = [_evaluate_literal(item, constants) for item in node.elts]
         return [value for value in values if value is not None]
     if isinstance(node, ast.Dict):
-        keys = [None if key is None else _evaluate(key, constants) for key in node.keys]
+        keys = [None if key is None else _evaluate_literal(key, constants) for key in node.keys]
         return {
-            key: _evaluate(value, constants)
+            key: _evaluate_literal(value, constants)
             for key, value in zip(keys, node.values, strict=True)
             if isinstance(key, str)
         }
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _evaluate(node.left, constants), _evaluate(node.right, constants)
+        left, right = _evaluate_literal(node.left, constants), _evaluate_literal(node.right, constants)
         if isinstance(left, list) or isinstance(right, list):
             return [*as_list(left), *as_list(right)]
     return None

@@ -146,13 +146,13 @@ def _list_option_plugins(options: object) -> list[tuple[str, str]]:
     for word in words:
         option = word.partition("=")[0]
         start = "-n" if re.match(r"-n(\d|auto|logical|$)", option) else option
-        package = next((package for key, package in _OPTION_PLUGINS.items() if _matches(start, key)), None)
+        package = next((package for key, package in _OPTION_PLUGINS.items() if _has_prefix(start, key)), None)
         if package is not None:
             found.append((option, package))
     return found
 
 
-def _matches(option: str, start: str) -> bool:
+def _has_prefix(option: str, start: str) -> bool:
     return option == start or option.startswith(f"{start}-")
 
 

@@ -62,13 +62,16 @@ def _list_tox_words(files: ProjectFiles) -> list[tuple[str, str]]:
         environments = get_object(table, "env")
         names = [name for name in environments if name in ("test", "tests", "py", "pytest")]
         for environment in (get_object(table, "env_run_base"), *(as_object(environments[name]) for name in names)):
-            texts = [*as_list(environment.get("deps")), *_prefix("--group", environment, "dependency_groups")]
+            texts = [
+                *as_list(environment.get("deps")),
+                *_add_option_to_names("--group", environment, "dependency_groups"),
+            ]
             texts += [f".[{extra}]" for extra in as_list(environment.get("extras"))]
             words += [(place, text) for text in texts if isinstance(text, str)]
     return words
 
 
-def _prefix(option: str, table: dict[str, object], key: str) -> list[str]:
+def _add_option_to_names(option: str, table: dict[str, object], key: str) -> list[str]:
     return [f"{option} {name}" for name in as_list(table.get(key)) if isinstance(name, str)]
 
 
@@ -78,13 +81,15 @@ def _read_tox_ini(ini: configparser.RawConfigParser) -> list[str]:
     for section in _TOX_ENVIRONMENTS:
         if not ini.has_section(section):
             continue
-        words += _split(ini, section, "deps")
-        words += [f".[{extra}]" for extra in _split(ini, section, "extras", separators=r"[\n,]")]
-        words += [f"--group {group}" for group in _split(ini, section, "dependency_groups", separators=r"[\n,]")]
+        words += _read_ini_list(ini, section, "deps")
+        words += [f".[{extra}]" for extra in _read_ini_list(ini, section, "extras", separators=r"[\n,]")]
+        words += [
+            f"--group {group}" for group in _read_ini_list(ini, section, "dependency_groups", separators=r"[\n,]")
+        ]
     return words
 
 
-def _split(ini: configparser.RawConfigParser, section: str, key: str, separators: str = r"\n") -> list[str]:
+def _read_ini_list(ini: configparser.RawConfigParser, section: str, key: str, separators: str = r"\n") -> list[str]:
     """Return the items of a list in tox.ini, without comments and conditional items."""
     text = ini.get(section, key, fallback="") or ""
     text = _REFERENCE.sub(lambda match: ini.get(match[1], match[2], fallback="") or "", text)

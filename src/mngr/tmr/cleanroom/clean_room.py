@@ -115,7 +115,7 @@ class CleanRoom:
         isolation = RoomIsolation(description="none")
         self.env: dict[str, str] = {}  # added to every command's environment
         if sandbox_builder is not None:
-            isolation = sandbox_builder.build(lambda argv: self._execute(argv, _HOST_GRACE_SECONDS), survey)
+            isolation = sandbox_builder.build(lambda argv: self._execute_on_host(argv, _HOST_GRACE_SECONDS), survey)
         self.isolation = isolation.description
         self._limits, self._sandbox = isolation.limits, isolation.sandbox
 
@@ -239,10 +239,10 @@ class CleanRoom:
     def _run_program(self, job: CleanRoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program and return the numbers and texts of its answer."""
         argv = [*self._program_args, repr(encode(job))]
-        result = self._execute(argv, None if timeout is None else timeout + _HOST_GRACE_SECONDS)
+        result = self._execute_on_host(argv, None if timeout is None else timeout + _HOST_GRACE_SECONDS)
         return self._parse_answer(result.stdout, result.stderr)
 
-    def _execute(self, argv: list[str], timeout: float | None) -> RoomOutput:
+    def _execute_on_host(self, argv: list[str], timeout: float | None) -> RoomOutput:
         # mngr's own programs use the host's Python: set-up decides what lies in the workspace's environment.
         outcome = self._fleet.exec([self.name], argv, timeout=timeout, activate=False)[0]
         if not outcome.extra.get("started"):

@@ -314,9 +314,9 @@ class WatchedProcess:
                 break
         else:
             return False
-        self._signal(_INT)
+        self._signal_processes(_INT)
         if not self._wait_until(time.monotonic() + _INTERRUPT_TIMEOUT):
-            self._signal(_KILL)
+            self._signal_processes(_KILL)
             self._wait_until(None)
         return True
 
@@ -332,7 +332,7 @@ class WatchedProcess:
                 self._look = time.monotonic() + _POLL_INTERVAL
                 self.limit_message = self._limits.find_broken_limit()
                 if self.limit_message:
-                    self._signal(_KILL)
+                    self._signal_processes(_KILL)
             pid = -1
             while pid and self.code is None:  # also reaps orphans: the command may wait for their end
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -371,7 +371,7 @@ class WatchedProcess:
     def get_output(self, stream: int) -> str:
         return bytes(self._outputs[stream][-self._max_output :]).decode("utf-8", "replace")
 
-    def _signal(self, number: int) -> None:
+    def _signal_processes(self, number: int) -> None:
         target = self.pid
         # Signal only the sandboxed processes: bubblewrap's child is the first of them.
         if self._parent_fd >= 0 and number != _KILL:
@@ -403,7 +403,7 @@ class WatchedProcess:
 
     def kill_remaining(self) -> int:
         """Kill the processes that the command left behind, and return how many there were."""
-        self._signal(_KILL)
+        self._signal_processes(_KILL)
         killed: set[int] = set()
         deadline = time.monotonic() + _DRAIN_TIMEOUT
         while reap_children() and time.monotonic() < deadline:

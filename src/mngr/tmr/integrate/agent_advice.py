@@ -50,7 +50,7 @@ class Advisor:
         if not groups:
             return []
         group_keys = [sorted(change.key for change in group) for group in groups]
-        task = self._ask("order", group_keys, base, self._build_order_prompt(groups), _make_order_reader(groups))
+        task = self._ask_agent("order", group_keys, base, self._build_order_prompt(groups), _make_order_reader(groups))
         keys = {change.id: change.key for group in groups for change in group}
         orders = []
         for row in get_objects(task.claim, "order"):
@@ -61,11 +61,11 @@ class Advisor:
 
     def write_summary(self, base: str, head: str, text: str) -> AgentSummary | None:
         """Return an agent's summary of the pull request, or None without an answer."""
-        task = self._ask("prose", [head], base, _build_prose_prompt(text), _read_prose)
+        task = self._ask_agent("prose", [head], base, _build_prose_prompt(text), _read_prose)
         prose = get_text(task.claim, "prose")
         return AgentSummary(text=prose, agent=task.agent, head=head) if prose else None
 
-    def _ask(
+    def _ask_agent(
         self, kind: str, subject: Sequence[object], base: str, prompt: str, read_answer: Callable[[str], Judgement]
     ) -> TaskState:
         """Ask one question and return its settled task."""

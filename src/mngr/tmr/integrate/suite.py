@@ -142,7 +142,7 @@ class Suite:
     def rerun_all(self, commit: str) -> SuiteResult:
         """Run all tests again, without the cache."""
         if self._count_shards(self.expected_seconds) > 1:
-            collected = self._collect(commit)
+            collected = self._collect_tests(commit)
             broken_files = {failure.id for failure in collected.failures if failure.when == "collect" and failure.id}
             if collected.tests:
                 return self._run_in_shards(commit, [*(test.id for test in collected.tests), *sorted(broken_files)])
@@ -235,7 +235,7 @@ class Suite:
 
     def _check_collection(self, commit: str) -> SuiteResult:
         """Return whether the tests can be collected."""
-        collected = self._collect(commit)
+        collected = self._collect_tests(commit)
         why = first_line(collected.errors[0]) if collected.errors else ""
         return SuiteResult(
             outcomes={WHOLE_SUITE: "error" if why else "pass"}, reasons={WHOLE_SUITE: why} if why else {}
@@ -253,7 +253,7 @@ class Suite:
 
     def _run_in_shards(self, commit: str, targets: Sequence[str]) -> SuiteResult:
         """Run all targets, in several clean rooms at the same time if they take long."""
-        groups = self._split(targets)
+        groups = self._group_by_duration(targets)
         if len(groups) < 2:
             return self._run_despite_crashes(commit, targets)
         merged = SuiteResult(outcomes={})
@@ -262,7 +262,7 @@ class Suite:
                 merged = _merge_results(merged, result)
         return merged
 
-    def _split(self, targets: Sequence[str]) -> list[list[str]]:
+    def _group_by_duration(self, targets: Sequence[str]) -> list[list[str]]:
         """Return the targets in groups that take about the same time."""
         known = dict(self._seconds)
         for test, seconds in self._seconds.items():
@@ -301,9 +301,9 @@ class Suite:
 
     def _list_tests(self, commit: str) -> list[str]:
         """Return all tests that can be collected."""
-        return [test.id for test in self._collect(commit).tests]
+        return [test.id for test in self._collect_tests(commit).tests]
 
-    def _collect(self, commit: str) -> CollectedTests:
+    def _collect_tests(self, commit: str) -> CollectedTests:
         with self._count_lock:
             self.counts["processes"] += 1
         return self._run_in_room(commit, lambda room: self._runner.collect(room, self._plan.paths))

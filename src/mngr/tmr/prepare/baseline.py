@@ -157,7 +157,7 @@ class _BaselineWorker:
                 else:
                     self._run_shard(room, shard)
             except CleanRoomBroken as error:
-                self._recover(shard, error)
+                self._requeue_broken_shard(shard, error)
                 raise
             except Unreachable:  # the host is lost, and with it only this shard
                 self._queue.add([shard])
@@ -167,7 +167,7 @@ class _BaselineWorker:
 
     def _run_alone(self, room: CleanRoom, test: TestFunction) -> None:
         run = self._runner.run_test(room, test, artifacts_dir=self._find_artifact_dir(test))
-        self._record(test, run)
+        self._record_run(test, run)
 
     def _run_shard(self, room: CleanRoom, shard: Shard) -> None:
         request = SuiteRequest(
@@ -184,10 +184,10 @@ class _BaselineWorker:
                 self._on_lines(suite_run.lines)
         for test in shard.tests:
             if test.id in suite_run.runs:
-                self._record(test, suite_run.runs[test.id])
+                self._record_run(test, suite_run.runs[test.id])
         if suite_run.culprit:
             culprit = tests[suite_run.culprit]
-            self._record(culprit, _make_interrupted_run(culprit, suite_run, self._runner))
+            self._record_run(culprit, _make_interrupted_run(culprit, suite_run, self._runner))
         left = [test for test in shard.tests if test.id not in suite_run.runs and test.id != suite_run.culprit]
         if len(left) == len(shard.tests):
             self._split_stuck_shard(shard, suite_run)
@@ -202,7 +202,7 @@ class _BaselineWorker:
             return
         for test in shard.tests:
             reason = suite_run.whole.why or "it did not run"
-            self._record(
+            self._record_run(
                 test,
                 suite_run.whole.replace(
                     test=test.id,
@@ -216,7 +216,7 @@ class _BaselineWorker:
                 ),
             )
 
-    def _recover(self, shard: Shard, error: CleanRoomBroken) -> None:
+    def _requeue_broken_shard(self, shard: Shard, error: CleanRoomBroken) -> None:
         """After a clean room broke, run the shard again in smaller parts. A single test that does it again has crashed."""
         broken_rooms = shard.broken_rooms + 1
         if len(shard.tests) > 1:
@@ -227,14 +227,14 @@ class _BaselineWorker:
             self._queue.add([shard.replace(broken_rooms=broken_rooms)])
         else:
             run = _make_crash_run(shard.tests[0], error, self._runner)
-            self._record(shard.tests[0], run.replace(seen="alone" if shard.number == ALONE else "suite"))
+            self._record_run(shard.tests[0], run.replace(seen="alone" if shard.number == ALONE else "suite"))
 
     def _find_artifact_dir(self, test: TestFunction) -> str | None:
         if self._get_artifact_dir is None:
             return None
         return self._get_artifact_dir(test, len(self._queue.runs[test.id]))
 
-    def _record(self, test: TestFunction, run: TestRun) -> None:
+    def _record_run(self, test: TestFunction, run: TestRun) -> None:
         with self._record_lock:
             runs = self._queue.runs[test.id]
             runs.append(run)

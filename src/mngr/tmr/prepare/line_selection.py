@@ -65,14 +65,14 @@ class LineSelection:
         return [
             FileChange(
                 path=row.path,
-                old=_decode(texts.get(row.old)) if row.status == "M" else None,
-                new=_decode(texts.get(row.new)) if row.status == "M" else None,
+                old=_decode_source(texts.get(row.old)) if row.status == "M" else None,
+                new=_decode_source(texts.get(row.new)) if row.status == "M" else None,
             )
             for row in rows
         ]
 
 
-def _decode(data: bytes | None) -> str | None:
+def _decode_source(data: bytes | None) -> str | None:
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:

@@ -154,7 +154,7 @@ def _sign_code_failure(failure: Failure, kind: str, test: str) -> FailureSignatu
         return FailureSignature(kind=kind, exception=exception, frame=location, message=remove_volatile_parts(message))
     if frame is None or (is_test_code(frame.path) and is_check and kind == "call"):
         return FailureSignature(
-            kind=kind, exception=exception, frame=_format_frame(frame) or test, message=_shorten(message)
+            kind=kind, exception=exception, frame=_format_frame(frame) or test, message=_shorten_message(message)
         )
     if is_test_code(frame.path) and kind == "call" and _is_own_test_frame(frame, test):
         return FailureSignature(
@@ -253,8 +253,8 @@ def remove_volatile_parts(message: str) -> str:
     line = first_line(message)
     for pattern, replacement in _VOLATILE_PATTERNS:
         line = pattern.sub(replacement, line)
-    return _shorten(line)
+    return _shorten_message(line)
 
 
-def _shorten(line: str) -> str:
+def _shorten_message(line: str) -> str:
     return line if len(line) <= _MAX_MESSAGE else line[: _MAX_MESSAGE - 1] + "…"

@@ -36,10 +36,10 @@ def split_tests(tests: Sequence[TestFunction], durations: Mapping[str, float], c
         count *= max(1, math.ceil(total / count / _MAX_SHARD_SECONDS))
     groups: list[list[TestFunction]] = [[] for _ in range(count)]
     loads = [0.0] * count
-    for part in sorted(_list_parts(tests, weights, total / count), key=lambda part: -_weigh(part, weights)):
+    for part in sorted(_list_parts(tests, weights, total / count), key=lambda part: -_sum_weights(part, weights)):
         lightest = loads.index(min(loads))
         groups[lightest] += part
-        loads[lightest] += _weigh(part, weights)
+        loads[lightest] += _sum_weights(part, weights)
     order = {test.id: position for position, test in enumerate(tests)}
     return [sorted(group, key=lambda test: order[test.id]) for group in groups if group]
 
@@ -53,7 +53,7 @@ def _list_parts(tests: Sequence[TestFunction], weights: Mapping[str, float], lim
     for members in files.values():
         part: list[TestFunction] = []
         for test in members:
-            if part and _weigh([*part, test], weights) > limit:
+            if part and _sum_weights([*part, test], weights) > limit:
                 parts.append(part)
                 part = []
             part.append(test)
@@ -61,5 +61,5 @@ def _list_parts(tests: Sequence[TestFunction], weights: Mapping[str, float], lim
     return parts
 
 
-def _weigh(tests: Sequence[TestFunction], weights: Mapping[str, float]) -> float:
+def _sum_weights(tests: Sequence[TestFunction], weights: Mapping[str, float]) -> float:
     return sum(weights[test.id] for test in tests)

@@ -21,8 +21,8 @@ _EXPLANATIONS = {
 
 def combine_runs(runs: Sequence[TestRun]) -> str:
     """Return the verdict of all runs of a test, one of VERDICTS."""
-    in_suite = {_simplify(run.outcome) for run in runs if run.seen == "suite"}
-    alone = {_simplify(run.outcome) for run in runs if run.seen == "alone"}
+    in_suite = {_simplify_outcome(run.outcome) for run in runs if run.seen == "suite"}
+    alone = {_simplify_outcome(run.outcome) for run in runs if run.seen == "alone"}
     if len(in_suite | alone) == 1:
         return (in_suite | alone).pop()
     if in_suite == {"fail"} and alone == {"pass"}:
@@ -34,7 +34,7 @@ def combine_runs(runs: Sequence[TestRun]) -> str:
 
 def has_to_run_alone(runs: Sequence[TestRun]) -> bool:
     """True when the runs in the suite leave a question that a run in its own process answers."""
-    return {_simplify(run.outcome) for run in runs if run.seen == "suite"} not in ({"pass"}, {"skip"})
+    return {_simplify_outcome(run.outcome) for run in runs if run.seen == "suite"} not in ({"pass"}, {"skip"})
 
 
 def has_answer(runs: Sequence[TestRun], required: int) -> bool:
@@ -43,7 +43,7 @@ def has_answer(runs: Sequence[TestRun], required: int) -> bool:
     in_suite = [run for run in runs if run.seen == "suite"]
     if any(run.outcome in ("timeout", "crash") for run in alone):
         return True  # another run would cost as much and show the same
-    both = {_simplify(run.outcome) for run in (*alone, *in_suite)}
+    both = {_simplify_outcome(run.outcome) for run in (*alone, *in_suite)}
     return len(alone) >= required or (bool(alone) and bool(in_suite) and both == {"fail"})
 
 
@@ -64,5 +64,5 @@ def explain_verdict(verdict: str) -> str:
     return _EXPLANATIONS.get(verdict, "")
 
 
-def _simplify(outcome: str) -> str:
+def _simplify_outcome(outcome: str) -> str:
     return outcome if outcome in ("pass", "skip") else "fail"

@@ -137,7 +137,7 @@ def _select_agents(cli: Cli, args: Args, listing: Listing) -> list[AgentView]:
     if args["sort"]:
         path = _parse_sort_field(args)
         agents.sort(
-            key=lambda agent: _build_sort_key(render.get_field(agent.to_dict(), path)),
+            key=lambda agent: _build_column_sort_key(render.get_field(agent.to_dict(), path)),
             reverse=args["sort"].startswith("-"),
         )
     return agents
@@ -169,7 +169,7 @@ def _add_costly_fields(cli: Cli, args: Args, agents: list[AgentView]) -> list[Ag
     return agents
 
 
-def _build_sort_key(value: object) -> tuple[int, float, str]:
+def _build_column_sort_key(value: object) -> tuple[int, float, str]:
     """Return a key that sorts missing values first, then numbers, then text."""
     if isinstance(value, int | float):
         return (1, float(value), "")

@@ -53,7 +53,7 @@ class Mechanic(player.Player):
         runner: stable_block_output.BlockRunner,
     ) -> T:
         """Show the block's name and return the result of `action` for the block."""
-        self._show(f"* {block.slug}\n")
+        self._show_text(f"* {block.slug}\n")
         self._in_block = True
         try:
             return action(block, runner)

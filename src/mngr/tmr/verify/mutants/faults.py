@@ -59,14 +59,14 @@ def list_faults(text: str, lines: set[int]) -> list[Fault]:
         return []
     try:
         tree = ast.parse(text)
-        found = _Finder(text, lines).all(tree)
+        found = _FaultFinder(text, lines).find_in_module(tree)
     except (SyntaxError, ValueError, RecursionError):
         return []
     unique = {(fault.start, fault.end, fault.new): fault for fault in found}
     return [unique[place] for place in sorted(unique)]
 
 
-class _Finder:
+class _FaultFinder:
     def __init__(self, text: str, lines: set[int]) -> None:
         self._text, self._lines = text, lines
         self._rows = text.split("\n")
@@ -77,60 +77,60 @@ class _Finder:
         self._loops: list[str] = [""]  # the loop that `break` and `continue` belong to
         self._found: list[Fault] = []
 
-    def all(self, tree: ast.Module) -> list[Fault]:
+    def find_in_module(self, tree: ast.Module) -> list[Fault]:
         for node in tree.body:
-            self._statement(node)
+            self._visit_statement(node)
         return self._found
 
     # Places
 
-    def _at(self, line: int, column: int) -> int:
+    def _get_offset(self, line: int, column: int) -> int:
         row = self._rows[line - 1]
         if not row.isascii():
             column = len(row.encode()[:column].decode())
         return self._starts[line - 1] + column
 
-    def _span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
+    def _get_span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
         assert node.end_lineno is not None and node.end_col_offset is not None
-        return self._at(node.lineno, node.col_offset), self._at(node.end_lineno, node.end_col_offset)
+        return self._get_offset(node.lineno, node.col_offset), self._get_offset(node.end_lineno, node.end_col_offset)
 
-    def _add(self, kind: str, start: int, end: int, new: str) -> None:
+    def _add_fault(self, kind: str, start: int, end: int, new: str) -> None:
         line = bisect_right(self._starts, start)
         old, function = self._text[start:end], ".".join(self._function)
         self._found.append(Fault(line=line, kind=kind, start=start, end=end, old=old, new=new, function=function))
 
-    def _replace(self, kind: str, node: ast.expr | ast.stmt, new: str) -> None:
-        self._add(kind, *self._span(node), new)
+    def _add_replacement(self, kind: str, node: ast.expr | ast.stmt, new: str) -> None:
+        self._add_fault(kind, *self._get_span(node), new)
 
-    def _between(
+    def _add_swapped_operator(
         self, kind: str, left: ast.expr, right: ast.expr, what: re.Pattern[str], table: dict[str, str]
     ) -> None:
         """Add the fault that the operator between two operands is another one."""
-        start, end = self._span(left)[1], self._span(right)[0]
+        start, end = self._get_span(left)[1], self._get_span(right)[0]
         found = what.search(self._text, start, end)
         if found is None or "#" in self._text[start:end]:
             return
         new = table.get(" ".join(found[0].split()))
         if new is not None:
-            self._add(kind, *found.span(), new)
+            self._add_fault(kind, *found.span(), new)
 
     # Statements
 
-    def _statement(self, node: ast.stmt) -> None:
-        if _is_aside(node):
+    def _visit_statement(self, node: ast.stmt) -> None:
+        if _is_untestable(node):
             return
-        if _is_for_types(node):
+        if _is_type_checking_block(node):
             assert isinstance(node, ast.If)
-            self._all(node.orelse)
+            self._visit_block(node.orelse)
             return
         if self._is_run(node):
-            self._change(node)
-            self._header(node)
+            self._add_statement_faults(node)
+            self._visit_own_expressions(node)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             if not isinstance(node, ast.ClassDef):
                 self._function.append(node.name)
             self._loops.append("")
-            self._all(node.body)
+            self._visit_block(node.body)
             self._loops.pop()
             if not isinstance(node, ast.ClassDef):
                 self._function.pop()
@@ -138,20 +138,20 @@ class _Finder:
         loop = {ast.For: "for", ast.AsyncFor: "for", ast.While: "while"}.get(type(node))
         for name in _BLOCKS:
             self._loops.append(loop if loop and name == "body" else self._loops[-1])
-            self._all(getattr(node, name, []))
+            self._visit_block(getattr(node, name, []))
             self._loops.pop()
 
-    def _all(self, nodes: Sequence[ast.AST]) -> None:
+    def _visit_block(self, nodes: Sequence[ast.AST]) -> None:
         for node in nodes:
             if isinstance(node, ast.stmt):
-                self._statement(node)
+                self._visit_statement(node)
             elif isinstance(node, ast.ExceptHandler):
-                self._all(node.body)
+                self._visit_block(node.body)
             elif isinstance(node, ast.match_case):
                 if node.guard is not None and node.guard.lineno in self._lines:
-                    self._condition(node.guard)
-                    self._expression(node.guard)
-                self._all(node.body)
+                    self._add_condition_faults(node.guard)
+                    self._visit_expression(node.guard)
+                self._visit_block(node.body)
 
     def _is_run(self, node: ast.stmt) -> bool:
         """True when one of its own lines was run. The lines of a block in it are not its own."""
@@ -163,149 +163,149 @@ class _Finder:
             last = max(node.lineno, inner.lineno - 1)
         return not self._lines.isdisjoint(range(first, last + 1))
 
-    def _change(self, node: ast.stmt) -> None:
+    def _add_statement_faults(self, node: ast.stmt) -> None:
         """Add the faults of the statement as a whole."""
         match node:
             case ast.Expr(value=ast.Call() | ast.Await()) | ast.Delete():
-                self._replace("call", node, "pass")
+                self._add_replacement("call", node, "pass")
             case ast.Raise():
-                self._replace("raise", node, "pass")
+                self._add_replacement("raise", node, "pass")
             case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
-                self._replace("result", node, "return None")
+                self._add_replacement("result", node, "return None")
             case ast.If(test=test):
-                self._condition(test)
+                self._add_condition_faults(test)
             case ast.While(test=test) if not isinstance(test, ast.Constant):
-                self._replace("condition", test, "False")
-            case ast.AugAssign(target=target, value=value) if not _is_text(value):
-                self._between("arithmetic", target, value, _ARITHMETIC_OPERATOR, SWAPPED_ARITHMETIC)
+                self._add_replacement("condition", test, "False")
+            case ast.AugAssign(target=target, value=value) if not _is_sequence(value):
+                self._add_swapped_operator("arithmetic", target, value, _ARITHMETIC_OPERATOR, SWAPPED_ARITHMETIC)
             case ast.Continue():
-                self._replace("loop", node, "break")
+                self._add_replacement("loop", node, "break")
             case ast.Break() if self._loops[-1] == "for":  # in others it might never end
-                self._replace("loop", node, "continue")
+                self._add_replacement("loop", node, "continue")
 
-    def _header(self, node: ast.stmt) -> None:
+    def _visit_own_expressions(self, node: ast.stmt) -> None:
         """Add the faults in a statement's expressions, without its blocks and type hints."""
         for name, value in ast.iter_fields(node):
             if (name in _BLOCKS and isinstance(value, list)) or name in _HINTS:
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.arguments):
-                    self._defaults(child)
+                    self._visit_defaults(child)
                 elif isinstance(child, ast.withitem):
-                    self._expression(child.context_expr)
+                    self._visit_expression(child.context_expr)
                 elif isinstance(child, ast.keyword):
-                    self._expression(child.value)
+                    self._visit_expression(child.value)
                 elif isinstance(child, ast.expr):
-                    self._expression(child)
+                    self._visit_expression(child)
 
-    def _defaults(self, arguments: ast.arguments) -> None:
+    def _visit_defaults(self, arguments: ast.arguments) -> None:
         for value in (*arguments.defaults, *arguments.kw_defaults):
             if value is not None:
-                self._expression(value, kind="default")
+                self._visit_expression(value, kind="default")
 
     # Expressions
 
-    def _condition(self, test: ast.expr) -> None:
-        if isinstance(test, ast.Constant) or _is_main(test):
+    def _add_condition_faults(self, test: ast.expr) -> None:
+        if isinstance(test, ast.Constant) or _is_main_check(test):
             return
-        self._replace("condition", test, "True")
-        self._replace("condition", test, "False")
+        self._add_replacement("condition", test, "True")
+        self._add_replacement("condition", test, "False")
 
-    def _expression(self, node: ast.expr, kind: str = "") -> None:
+    def _visit_expression(self, node: ast.expr, kind: str = "") -> None:
         """Add the faults of an expression and of its parts. `kind` replaces the kind of a constant's fault."""
         match node:
             case ast.JoinedStr():
-                start, end = self._span(node)
+                start, end = self._get_span(node)
                 written = self._text[start:end]
                 for new in ('""', f'({written} + "X")', f'("X" + {written})'):
-                    self._add(kind or "text", start, end, new)
+                    self._add_fault(kind or "text", start, end, new)
                 return  # before Python 3.12 the places of its parts are unknown
             case ast.Constant():
-                self._constant(node, kind)
+                self._add_wrong_constants(node, kind)
             case ast.IfExp(test=test):
-                self._condition(test)
+                self._add_condition_faults(test)
             case ast.Slice(lower=lower, upper=upper):
                 for bound in (lower, upper):
                     if bound is not None and not isinstance(bound, ast.Constant):
-                        self._replace("slice", bound, "")
+                        self._add_replacement("slice", bound, "")
             case ast.Call():
-                self._call(node)
+                self._visit_call(node)
                 return
             case _:
-                self._operator(node)
-        self._inside(node)
+                self._add_operator_faults(node)
+        self._visit_parts(node)
 
-    def _operator(self, node: ast.expr) -> None:
+    def _add_operator_faults(self, node: ast.expr) -> None:
         """Add the faults of an operator."""
         match node:
-            case ast.Compare(left=left, ops=ops, comparators=others) if not _is_main(node):
+            case ast.Compare(left=left, ops=ops, comparators=others) if not _is_main_check(node):
                 for one, _, other in zip([left, *others], ops, others, strict=False):
-                    self._between("comparison", one, other, _COMPARISON_OPERATOR, SWAPPED_COMPARISONS)
+                    self._add_swapped_operator("comparison", one, other, _COMPARISON_OPERATOR, SWAPPED_COMPARISONS)
             case ast.BoolOp(op=op, values=values):
                 words = {"and": "or"} if isinstance(op, ast.And) else {"or": "and"}
                 for one, other in pairwise(values):
-                    self._between("logic", one, other, re.compile(r"\b(and|or)\b"), words)
+                    self._add_swapped_operator("logic", one, other, re.compile(r"\b(and|or)\b"), words)
             case ast.UnaryOp(op=ast.Not()):
-                start, end = self._span(node)
-                self._add("logic", start, end, self._text[start + 3 : end].lstrip())
-            case ast.BinOp(left=left, right=right) if not _is_text(left) and not _is_text(right):
-                self._between("arithmetic", left, right, _ARITHMETIC_OPERATOR, SWAPPED_ARITHMETIC)
+                start, end = self._get_span(node)
+                self._add_fault("logic", start, end, self._text[start + 3 : end].lstrip())
+            case ast.BinOp(left=left, right=right) if not _is_sequence(left) and not _is_sequence(right):
+                self._add_swapped_operator("arithmetic", left, right, _ARITHMETIC_OPERATOR, SWAPPED_ARITHMETIC)
 
-    def _inside(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Compare) and _is_main(node):
+    def _visit_parts(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Compare) and _is_main_check(node):
             return
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.comprehension):
-                self._expression(child.iter)
+                self._visit_expression(child.iter)
                 for test in child.ifs:
-                    self._condition(test)
-                    self._expression(test)
+                    self._add_condition_faults(test)
+                    self._visit_expression(test)
             elif isinstance(child, ast.arguments):
-                self._defaults(child)
+                self._visit_defaults(child)
             elif isinstance(child, ast.expr):
-                self._expression(child)
+                self._visit_expression(child)
 
-    def _call(self, node: ast.Call) -> None:
+    def _visit_call(self, node: ast.Call) -> None:
         if _is_logging(node):
             return
-        self._expression(node.func)
-        if _last_name(node.func) in _TYPES:
+        self._visit_expression(node.func)
+        if _get_last_name(node.func) in _TYPES:
             return
         for value in node.args:
-            self._expression(value)
+            self._visit_expression(value)
         places: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
-        places.sort(key=self._span)
+        places.sort(key=self._get_span)
         for keyword in node.keywords:
             if keyword.arg is None:
-                self._expression(keyword.value)
+                self._visit_expression(keyword.value)
             elif keyword.arg not in _MINOR_ARGUMENTS:
-                self._drop(keyword, places)
-                self._keyword(keyword.arg, keyword.value)
+                self._add_missing_argument(keyword, places)
+                self._visit_keyword_value(keyword.arg, keyword.value)
 
-    def _keyword(self, name: str, value: ast.expr) -> None:
+    def _visit_keyword_value(self, name: str, value: ast.expr) -> None:
         if name == "action" and isinstance(value, ast.Constant):
             if value.value in _ACTIONS:
-                self._replace("default", value, f'"{_ACTIONS[value.value]}"')
+                self._add_replacement("default", value, f'"{_ACTIONS[value.value]}"')
         else:
-            self._expression(value, kind="default" if name == "default" else "")
+            self._visit_expression(value, kind="default" if name == "default" else "")
 
-    def _drop(self, keyword: ast.keyword, places: list[ast.expr | ast.keyword]) -> None:
+    def _add_missing_argument(self, keyword: ast.keyword, places: list[ast.expr | ast.keyword]) -> None:
         """Add the fault that a call lacks one of its arguments."""
-        start, end = self._span(keyword)
+        start, end = self._get_span(keyword)
         at = places.index(keyword)
         if at + 1 < len(places):
-            end = self._span(places[at + 1])[0]
+            end = self._get_span(places[at + 1])[0]
         elif at:
-            start = self._span(places[at - 1])[1]
+            start = self._get_span(places[at - 1])[1]
         if "#" not in self._text[start:end]:
-            self._add("argument", start, end, "")
+            self._add_fault("argument", start, end, "")
 
-    def _constant(self, node: ast.Constant, kind: str) -> None:
-        for new in _others(node.value):
-            self._replace(kind or _kind(node.value), node, new)
+    def _add_wrong_constants(self, node: ast.Constant, kind: str) -> None:
+        for new in _iter_wrong_values(node.value):
+            self._add_replacement(kind or _get_constant_kind(node.value), node, new)
 
 
-def _others(value: object) -> Iterator[str]:
+def _iter_wrong_values(value: object) -> Iterator[str]:
     """Yield wrong values for a constant."""
     if isinstance(value, bool):
         yield repr(not value)
@@ -323,13 +323,13 @@ def _others(value: object) -> Iterator[str]:
             yield repr(value + more)  # type: ignore[operator]
 
 
-def _kind(value: object) -> str:
+def _get_constant_kind(value: object) -> str:
     if isinstance(value, bool):
         return "logic"
     return "number" if isinstance(value, (int, float)) else "text"
 
 
-def _is_aside(node: ast.stmt) -> bool:
+def _is_untestable(node: ast.stmt) -> bool:
     """True when no fault in it could be visible to a test."""
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal() | ast.Pass() | ast.Assert():
@@ -344,26 +344,26 @@ def _is_aside(node: ast.stmt) -> bool:
         ):
             if name == "TYPE_CHECKING" or (name.startswith("__") and name.endswith("__")):
                 return True
-            return isinstance(value, ast.Call) and (_is_logging(value) or _last_name(value.func) in _TYPES)
+            return isinstance(value, ast.Call) and (_is_logging(value) or _get_last_name(value.func) in _TYPES)
         case _:
             return type(node).__name__ == "TypeAlias"
 
 
-def _is_for_types(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING"
+def _is_type_checking_block(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and _get_last_name(node.test) == "TYPE_CHECKING"
 
 
-def _is_main(node: ast.expr) -> bool:
+def _is_main_check(node: ast.expr) -> bool:
     """`__name__ == "__main__"`"""
     return isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__"
 
 
-def _is_text(node: ast.expr) -> bool:
-    """True when arithmetic with it only concatenates."""
+def _is_sequence(node: ast.expr) -> bool:
+    """True when the value is a text or a list, so that arithmetic with it only concatenates."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, (str, bytes)) or node.value is None
     if isinstance(node, ast.BinOp):
-        return _is_text(node.left) or _is_text(node.right)
+        return _is_sequence(node.left) or _is_sequence(node.right)
     return isinstance(node, (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp))
 
 
@@ -376,5 +376,8 @@ def _is_logging(call: ast.Call) -> bool:
     return isinstance(node, ast.Name) and node.id in _LOGGERS
 
 
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+def _get_last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name, or an empty text for another expression."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

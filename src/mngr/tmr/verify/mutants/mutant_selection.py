@@ -32,12 +32,12 @@ class Mutant(Struct):
     @property
     def name(self) -> str:
         """Return the edit in a few words."""
-        return f"{self.path}:{self.line} {self.kind} {_short(self.old)} → {_short(self.new)}"
+        return f"{self.path}:{self.line} {self.kind} {_shorten_code(self.old)} → {_shorten_code(self.new)}"
 
 
 def list_mutants(path: str, text: str, lines: Iterable[int]) -> list[Mutant]:
     """Return every known fault of these lines of a file, none for a text that is not valid Python."""
-    return [_mutant(path, text, fault) for fault in list_faults(text, set(lines))]
+    return [_build_mutant(path, text, fault) for fault in list_faults(text, set(lines))]
 
 
 def choose_mutants(
@@ -45,34 +45,34 @@ def choose_mutants(
 ) -> list[Mutant]:
     """Return at most n mutants, spread over files, functions, lines and kinds; the same seed gives the same mutants."""
     pool = [
-        (_places(path, fault), _rank(seed, path, fault), path, fault)
+        (_list_use_keys(path, fault), _compute_random_rank(seed, path, fault), path, fault)
         for path in sorted(set(sources) & set(lines))
         for fault in list_faults(sources[path], set(lines[path]))
     ]
-    used: dict[object, int] = {}
+    use_counts: dict[object, int] = {}
     chosen: list[Mutant] = []
     while pool and len(chosen) < n:
-        best = min(range(len(pool)), key=lambda at: _cost(*pool[at][:2], used))
+        best = min(range(len(pool)), key=lambda at: _measure_similarity(*pool[at][:2], use_counts))
         places, _, path, fault = pool.pop(best)
-        mutant = _mutant(path, sources[path], fault)
+        mutant = _build_mutant(path, sources[path], fault)
         if is_python(mutant.apply(sources[path])):
             chosen.append(mutant)
             for place in places:
-                used[place] = used.get(place, 0) + 1
+                use_counts[place] = use_counts.get(place, 0) + 1
     return chosen
 
 
-def _cost(places: tuple[object, ...], rank: float, used: dict[object, int]) -> float:
+def _measure_similarity(places: tuple[object, ...], rank: float, use_counts: dict[object, int]) -> float:
     """Return a number that is lowest for the mutant that is least like those chosen so far."""
-    line, kind, file, function = [used.get(place, 0) for place in places]
+    line, kind, file, function = [use_counts.get(place, 0) for place in places]
     return 6 * line + 2 * kind + file + function + rank
 
 
-def _places(path: str, fault: Fault) -> tuple[object, ...]:
+def _list_use_keys(path: str, fault: Fault) -> tuple[object, ...]:
     return (path, fault.line), fault.kind, path, (path, fault.function)
 
 
-def _rank(seed: int, path: str, fault: Fault) -> float:
+def _compute_random_rank(seed: int, path: str, fault: Fault) -> float:
     """Return a pseudo-random number that does not depend on the other mutants."""
     words = f"{seed}\0{path}\0{fault.function}\0{fault.kind}\0{fault.old}\0{fault.new}\0{fault.line}"
     chance = zlib.crc32(words.encode("utf-8", "surrogatepass")) / 2**31
@@ -88,7 +88,7 @@ def is_python(text: str) -> bool:
     return True
 
 
-def _mutant(path: str, text: str, fault: Fault) -> Mutant:
+def _build_mutant(path: str, text: str, fault: Fault) -> Mutant:
     begin = text.rfind("\n", 0, fault.start) + 1
     end = text.find("\n", fault.end)
     end = len(text) if end < 0 else end
@@ -106,6 +106,6 @@ def _mutant(path: str, text: str, fault: Fault) -> Mutant:
     )
 
 
-def _short(text: str) -> str:
+def _shorten_code(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 40 else f"{text[:39]}…"

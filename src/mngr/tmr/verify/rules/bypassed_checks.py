@@ -76,7 +76,7 @@ def _list_in_function(source: TestSource, name: str, node: FunctionNode) -> Iter
         elif isinstance(part, ast.Raise) and part.exc is not None:
             error = part.exc.func if isinstance(part.exc, ast.Call) else part.exc
             if format_name(error, source.origins).endswith(("SkipTest", "skip.Exception")):
-                yield _make("skip-added", part, f"{name} is skipped")
+                yield _build_bypass("skip-added", part, f"{name} is skipped")
         elif isinstance(part, ast.Assign | ast.AugAssign):
             yield from _judge_assignment(source, name, node, part)
     for line in list_hidden_lines(node, source.origins):
@@ -102,18 +102,18 @@ def _list_in_module(source: TestSource, statement: ast.stmt) -> Iterator[_Bypass
         is_deleted = isinstance(node, ast.Delete) and any(name.startswith(("test", "Test")) for name in names)
         is_unset = isinstance(node, ast.Assign) and any(name.startswith("test_") for name in names)
         if isinstance(node, ast.stmt) and (is_list or is_deleted or is_unset):
-            yield _make("not-collected", node, "this decides that pytest does not collect a test")
+            yield _build_bypass("not-collected", node, "this decides that pytest does not collect a test")
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             name = get_last_part(format_name(node.value.func, source.origins))
             if name in _SKIPS | _EXPECTED_FAILURES and node in getattr(source.tree, "body", []):
-                yield _make("skip-added", node, "every test of the file is skipped")
+                yield _build_bypass("skip-added", node, "every test of the file is skipped")
         if isinstance(node, ast.ClassDef):
             for decorator in node.decorator_list:
                 target = decorator.func if isinstance(decorator, ast.Call) else decorator
                 yield from _judge_mark(source, node.name, decorator, format_name(target, source.origins))
 
 
-def _make(rule: str, node: ast.stmt | ast.expr, what: str, level: str = "refuse") -> _Bypass:
+def _build_bypass(rule: str, node: ast.stmt | ast.expr, what: str, level: str = "refuse") -> _Bypass:
     return _Bypass(rule=rule, level=level, line=node.lineno, code=format_code(node), what=what)
 
 
@@ -122,15 +122,15 @@ def _judge_mark(source: TestSource, name: str, node: ast.expr, dotted: str) -> I
     code = format_code(node)
     if last in _SKIPS:
         is_for_platform = last.lower() != "skip" and any(word in code for word in _PLATFORM_WORDS)
-        yield _make("skip-added", node, f"{name} can be skipped", "note" if is_for_platform else "refuse")
+        yield _build_bypass("skip-added", node, f"{name} can be skipped", "note" if is_for_platform else "refuse")
     elif last in _EXPECTED_FAILURES:
-        yield _make("xfail-added", node, f"{name} may fail and still count as passed")
+        yield _build_bypass("xfail-added", node, f"{name} may fail and still count as passed")
     elif last in _RETRIES:
-        yield _make("retry-added", node, f"{name} is repeated until it passes")
+        yield _build_bypass("retry-added", node, f"{name} is repeated until it passes")
     elif last == "parametrize" and any(word in code for word in ("marks=pytest.mark.skip", "marks=pytest.mark.xfail")):
-        yield _make("skip-added", node, f"{name}: some of its cases can be skipped")
+        yield _build_bypass("skip-added", node, f"{name}: some of its cases can be skipped")
     elif last == "filterwarnings":
-        yield _make("warnings-filtered", node, f"{name} ignores warnings", "note")
+        yield _build_bypass("warnings-filtered", node, f"{name} ignores warnings", "note")
     elif isinstance(node, ast.Call) and dotted.startswith(("unittest.mock", "mock.")) and last in _PATCHES:
         yield from _judge_patch(source, name, set(), node)
 
@@ -139,15 +139,15 @@ def _judge_call(source: TestSource, name: str, function: FunctionNode, node: ast
     dotted = format_name(node.func, source.origins)
     last, root = get_last_part(dotted), dotted.split(".")[0]
     if last in _SKIPS and root in ("pytest", "unittest", "self"):
-        yield _make("skip-added", node, f"{name} can be skipped")
+        yield _build_bypass("skip-added", node, f"{name} can be skipped")
     elif last in _EXPECTED_FAILURES and root in ("pytest", "request", "unittest"):
-        yield _make("xfail-added", node, f"{name} may fail and still count as passed")
+        yield _build_bypass("xfail-added", node, f"{name} may fail and still count as passed")
     elif dotted in _EXITS:
-        yield _make("early-exit", node, f"{name} ends the process before its checks can fail")
+        yield _build_bypass("early-exit", node, f"{name} ends the process before its checks can fail")
     elif dotted in ("time.sleep", "asyncio.sleep", "anyio.sleep", "trio.sleep"):
-        yield _make("sleep-added", node, f"{name} waits for a fixed time", "note")
+        yield _build_bypass("sleep-added", node, f"{name} waits for a fixed time", "note")
     elif last in ("setenv", "prepend", "putenv") and _is_constant(node, "PATH"):
-        yield _make("program-replaced", node, f"{name} changes where programs are found")
+        yield _build_bypass("program-replaced", node, f"{name} changes where programs are found")
     elif last in _PATCHES and _PATCHERS.search(ast.unparse(node.func)):
         yield from _judge_patch(source, name, _list_called_names(source, function), node)
 
@@ -175,9 +175,9 @@ def _judge_patch(source: TestSource, name: str, called: set[str], node: ast.Call
     is_under_test = last in called or (root not in sys.stdlib_module_names and last in source.origins)
     is_program = last in _PROGRAM_RUNNERS and "subprocess" in target
     if is_under_test or is_program:
-        yield _make("subject-mocked", node, f"{name} replaces {target}, which it is meant to test")
+        yield _build_bypass("subject-mocked", node, f"{name} replaces {target}, which it is meant to test")
     else:
-        yield _make("mock-added", node, f"{name} replaces {target or 'something'}", "note")
+        yield _build_bypass("mock-added", node, f"{name} replaces {target or 'something'}", "note")
 
 
 def _judge_assignment(
@@ -188,15 +188,15 @@ def _judge_assignment(
     for target in targets:
         code = ast.unparse(target)
         if code in ("os.environ['PATH']", "environ['PATH']"):
-            yield _make("program-replaced", node, f"{name} changes where programs are found")
+            yield _build_bypass("program-replaced", node, f"{name} changes where programs are found")
         if not isinstance(target, ast.Attribute):
             continue
         dotted = format_name(target, source.origins)
         if target.attr.startswith("assert"):
-            yield _make("name-replaced", node, f"{name} replaces {dotted}")
+            yield _build_bypass("name-replaced", node, f"{name} replaces {dotted}")
         is_module = ast.unparse(target.value).split(".")[0] in source.origins
         if is_module and target.attr in _list_called_names(source, function):
-            yield _make("subject-mocked", node, f"{name} replaces {dotted}, which it is meant to test")
+            yield _build_bypass("subject-mocked", node, f"{name} replaces {dotted}, which it is meant to test")
 
 
 def _judge_check(name: str, check: Check, origins: dict[str, str]) -> Iterator[_Bypass]:

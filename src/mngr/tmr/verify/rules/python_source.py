@@ -101,21 +101,21 @@ def fold_texts(node: ast.AST) -> Iterator[tuple[str, int]]:
         if id(part) in docstrings:
             continue
         if isinstance(part, ast.Constant) and isinstance(part.value, str | bytes):
-            yield _decode(part.value), part.lineno
+            yield _decode_constant(part.value), part.lineno
         elif isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
-            folded = _fold(part)
+            folded = _find_constant_text(part)
             if folded is not None:
                 yield folded, part.lineno
 
 
-def _fold(node: ast.expr) -> str | None:
+def _find_constant_text(node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
-        return _decode(node.value)
+        return _decode_constant(node.value)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _fold(node.left), _fold(node.right)
+        left, right = _find_constant_text(node.left), _find_constant_text(node.right)
         return None if left is None or right is None else left + right
     return None
 
 
-def _decode(value: str | bytes) -> str:
+def _decode_constant(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("latin-1")

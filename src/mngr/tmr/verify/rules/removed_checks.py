@@ -53,16 +53,16 @@ class _Comparison:
             rows += source.count_rows(name)
         return rows
 
-    def _make(self, rule: str, level: str, line: int, what: str, before: str = "", after: str = "") -> Finding:
+    def _build_finding(self, rule: str, level: str, line: int, what: str, before: str = "", after: str = "") -> Finding:
         return Finding(rule=rule, level=level, path=self._path, line=line, what=what, old=before, new=after)
 
     def compare_function(self, name: str) -> Iterator[Finding]:
         old_checks, new_checks = self._old.get_checks(name), self._new.get_checks(name)
-        lost = _subtract(old_checks, new_checks)
-        gained = _subtract(new_checks, old_checks)
+        lost = _list_unmatched_checks(old_checks, new_checks)
+        gained = _list_unmatched_checks(new_checks, old_checks)
         vacuous = [(check, why) for check in gained if (why := explain_vacuous(check.node, self._new.origins))]
         for check, why in vacuous:
-            yield self._make(
+            yield self._build_finding(
                 "always-true", "refuse", check.line, f"{name}: this check cannot fail: {why}", "", check.text
             )
         effective = [check for check in gained if all(check is not other for other, _ in vacuous)]
@@ -72,13 +72,13 @@ class _Comparison:
                 self._new.functions[name].lineno,
                 f"{name}: another function of the file now contains its check",
             )
-            yield self._make("check-moved", "note", line, what, moved[0].text)
+            yield self._build_finding("check-moved", "note", line, what, moved[0].text)
         lost = [check for check in lost if check not in moved]
         helper = self._find_new_helper(name)
         if lost and effective:
             if is_other_expectation(lost, effective):
                 what = f"{name}: it expects another value of the same expression"
-                yield self._make(
+                yield self._build_finding(
                     "expectation-changed", "note", effective[0].line, what, lost[0].text, effective[0].text
                 )
             else:
@@ -99,15 +99,15 @@ class _Comparison:
         return candidates[0] if candidates and self._gained_in_file else ""
 
     def _report_replaced(self, name: str, lost: list[Check], line: int, after: str, gained: int) -> Finding:
-        what = f"{name}: {_count(len(lost), 'check')} replaced by {_count(gained, 'other check').rpartition(' ')[0]}"
-        return self._make("check-replaced", "note", line, what, lost[0].text, after)
+        what = f"{name}: {_describe_count(len(lost), 'check')} replaced by {_describe_count(gained, 'other check').rpartition(' ')[0]}"
+        return self._build_finding("check-replaced", "note", line, what, lost[0].text, after)
 
     def _report_removed(self, name: str, check: Check, left: list[Check]) -> Finding:
-        stronger = next((other for other in left if _implies(other, check)), None)
+        stronger = next((other for other in left if _covers_other_check(other, check)), None)
         if stronger is not None:
             what = f"{name}: a check was removed that `{stronger.text[:100]}` implies"
-            return self._make("check-redundant", "note", stronger.line, what, check.text)
-        return self._make(
+            return self._build_finding("check-redundant", "note", stronger.line, what, check.text)
+        return self._build_finding(
             "check-removed", "refuse", check.line, f"{name}: a check was removed and nothing replaces it", check.text
         )
 
@@ -120,8 +120,8 @@ class _Comparison:
         is_replaced = has_new_checks or bool(self._gained_rows) or bool(self._gained_in_file)
         rule, level = ("rows-replaced", "note") if is_replaced else ("rows-removed", "refuse")
         verb = "replaced" if is_replaced else "removed and nothing replaces them"
-        what = f"{name}: {_count(lost.total(), 'row')} of its data {verb}"
-        yield self._make(rule, level, line, what, next(iter(lost)), next(iter(new_rows - old_rows), ""))
+        what = f"{name}: {_describe_count(lost.total(), 'row')} of its data {verb}"
+        yield self._build_finding(rule, level, line, what, next(iter(lost)), next(iter(new_rows - old_rows), ""))
 
     def _compare_rest(self, name: str, has_new_checks: bool) -> Iterator[Finding]:
         """Yield a note when a function does something else around the same checks."""
@@ -132,7 +132,7 @@ class _Comparison:
         end = after[len(before)] if len(after) > len(before) else ("", self._new.functions[name].lineno)
         old_code, (new_code, line) = changed[0] if changed else ("", end)
         what = f"{name}: it checks the same, and something else in it changed"
-        yield self._make("code-changed", "note", line, what, old_code[:200], new_code[:200])
+        yield self._build_finding("code-changed", "note", line, what, old_code[:200], new_code[:200])
 
     def compare_module(self) -> Iterator[Finding]:
         """Yield a note for each changed statement outside of functions, such as the data of tests."""
@@ -140,7 +140,7 @@ class _Comparison:
         for node in _list_module_statements(self._new.tree):
             code = ast.unparse(node)
             if code not in known:
-                yield self._make(
+                yield self._build_finding(
                     "code-changed", "note", node.lineno, "code outside of the tests changed", "", code[:200]
                 )
 
@@ -155,9 +155,11 @@ class _Comparison:
         if gained >= max(1, len(checks)) or self._gained_rows or is_repeated or (new_tests and not checks):
             line = self._new.functions[new_names[0]].lineno if new_names else 0
             what = f"{name} is gone, and the file contains as many new checks or rows of data"
-            return self._make("test-replaced", "note", line, what)
+            return self._build_finding("test-replaced", "note", line, what)
         line = self._old.functions[name].lineno
-        return self._make("test-removed", "refuse", line, f"{name} was removed, or pytest no longer collects it")
+        return self._build_finding(
+            "test-removed", "refuse", line, f"{name} was removed, or pytest no longer collects it"
+        )
 
 
 def _contains_statements(function: FunctionNode, removed: FunctionNode) -> bool:
@@ -204,7 +206,7 @@ def _has_line(node: ast.stmt, lines: set[int]) -> bool:
     return any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)
 
 
-def _subtract(checks: list[Check], others: list[Check]) -> list[Check]:
+def _list_unmatched_checks(checks: list[Check], others: list[Check]) -> list[Check]:
     """Return the checks whose text is not among the others, each occurrence counted."""
     left = Counter(check.text for check in others)
     missing: list[Check] = []
@@ -216,7 +218,7 @@ def _subtract(checks: list[Check], others: list[Check]) -> list[Check]:
     return missing
 
 
-def _implies(check: Check, other: Check) -> bool:
+def _covers_other_check(check: Check, other: Check) -> bool:
     """True when a check compares a whole value for equality, and the other one looks at a part of the same value."""
     subject = _find_equated(check.node)
     if subject is None or check.guards or check.swallowed_at or isinstance(subject, ast.Constant):
@@ -237,5 +239,5 @@ def _find_equated(node: ast.expr) -> ast.expr | None:
     return None
 
 
-def _count(number: int, noun: str) -> str:
+def _describe_count(number: int, noun: str) -> str:
     return f"one {noun} was" if number == 1 else f"{number} {noun}s were"
