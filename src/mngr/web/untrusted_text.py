@@ -7,7 +7,7 @@ import os
 import re
 from typing import NamedTuple
 
-from mngr.e2e.redact import Redactor
+from mngr.e2e.redact_secrets import Redactor
 
 _DIRECTION_CONTROLS = (
     0x61C,
