@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mngr.base.time_format import parse_timestamp
-from mngr.board.list_lines import build_lines, format_end_time
+from mngr.board.list_lines import build_lines
 from mngr.board.run_screen import build_run_lines
 from mngr.overview.agent_cards import AgentFacts, build_card, describe_state
+from mngr.overview.card_words import format_end_time
 from mngr.overview.follow_runs import RunCard
 from mngr.overview.run_facts import RunFacts
 from tests.overview.test_agent_cards import make_view

@@ -26,14 +26,15 @@ from mngr.board.agent_list import AgentList
 from mngr.board.detail_pane import DetailPane
 from mngr.board.dialogs import ConfirmDialog, HelpDialog, TextDialog
 from mngr.board.keys import FOOTER_LABELS, KEY_NAMES, KEYS
-from mngr.board.messages import DONE_WORDS, describe_change, format_failure, format_names, format_summary
+from mngr.board.messages import format_summary
 from mngr.board.run_screen import RunScreen
-from mngr.board.untrusted_text import clean_line
 from mngr.overview.actions import DESTROY, LABEL, MESSAGE, UNDESTROY, Action, run_action
 from mngr.overview.agent_cards import AgentCard, describe_state
+from mngr.overview.card_words import DONE_WORDS, describe_change, format_failure, format_names
 from mngr.overview.follow_runs import RunCard
 from mngr.overview.follower import OverviewFollower
 from mngr.overview.subscription import Overview
+from mngr.overview.untrusted_text import clean_line
 
 _MIN_COLUMNS, _MIN_ROWS = 40, 12
 _WIDE_COLUMNS = 110  # from this width on, the tabs are on the right, else below

@@ -12,15 +12,22 @@ from textual.timer import Timer
 from textual.widgets import Static, Tab, Tabs
 
 from mngr.api import Fleet
-from mngr.board.detail_texts import TABS, DetailText, load_detail
+from mngr.board.detail_texts import build_texts
 from mngr.board.line_view import LineView
-from mngr.board.untrusted_text import clean_line
 from mngr.overview.agent_cards import AgentCard
+from mngr.overview.agent_details import (
+    LIVE_STATES,
+    LONGEST_PAUSE,
+    SHORTEST_PAUSE,
+    TABS,
+    AgentDetail,
+    Span,
+    load_detail,
+)
+from mngr.overview.untrusted_text import clean_line
 
 _SELECT_DELAY = 0.12  # seconds without another selection before the tab loads
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between two looks at a screen; they grow while it does not change
 _MAX_LOADS = 4  # at the same time, because a host that does not answer blocks its load
-_LIVE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")
 
 
 class DetailPane(Vertical):
@@ -34,7 +41,7 @@ class DetailPane(Vertical):
     class Loaded(Message):
         """A tab was loaded. `number` is the number of the load."""
 
-        def __init__(self, number: int, detail: DetailText) -> None:
+        def __init__(self, number: int, detail: AgentDetail) -> None:
             super().__init__()
             self.number = number
             self.detail = detail
@@ -49,7 +56,7 @@ class DetailPane(Vertical):
         self._number = 0  # of the latest load
         self._load_count = 0
         self._is_fresh = True  # True until the first lines of this agent and tab are shown
-        self._pause = _SHORTEST_PAUSE
+        self._pause = SHORTEST_PAUSE
         self._timer: Timer | None = None
         self._shown: tuple[str, ...] = ()
 
@@ -66,8 +73,8 @@ class DetailPane(Vertical):
         if card is None or old is None or old.id != card.id:
             self._start_again()
         elif _has_acted(old, card):
-            self._pause = _SHORTEST_PAUSE
-            self._load_after(_SHORTEST_PAUSE)
+            self._pause = SHORTEST_PAUSE
+            self._load_after(SHORTEST_PAUSE)
 
     def show_tab(self, tab: str) -> None:
         """Show another tab."""
@@ -84,7 +91,7 @@ class DetailPane(Vertical):
     def _start_again(self) -> None:
         self._number += 1  # Ignore what still loads.
         self._is_fresh = True
-        self._pause = _SHORTEST_PAUSE
+        self._pause = SHORTEST_PAUSE
         if self._card is None:
             self.view.show_lines((), keep_place=False)
             return
@@ -112,7 +119,8 @@ class DetailPane(Vertical):
         try:
             detail = load_detail(self._fleet, agent_id, tab)
         except Exception as error:  # A bug in one tab must not end the board.
-            detail = DetailText([Text(f"mngr cannot show this: {type(error).__name__}: {error}", style="red")])
+            text = clean_line(f"mngr cannot show this: {type(error).__name__}: {error}")
+            detail = AgentDetail(lines=((Span(text=text, style="warning"),),))
         self.post_message(self.Loaded(number, detail))
 
     def on_detail_pane_loaded(self, message: Loaded) -> None:
@@ -121,15 +129,14 @@ class DetailPane(Vertical):
         if message.number != self._number or self._card is None:
             return
         detail = message.detail
-        texts = tuple(line.plain for line in detail.lines)
+        lines = build_texts(detail)
+        texts = tuple(line.plain for line in lines)
         is_changed = texts != self._shown
         self._shown = texts
-        self.view.show_lines(
-            detail.lines, follow_end=detail.is_log, keep_place=not self._is_fresh, wrap=detail.is_prose
-        )
+        self.view.show_lines(lines, follow_end=detail.is_log, keep_place=not self._is_fresh, wrap=detail.is_prose)
         self._is_fresh = False
-        if self.tab == "screen" and self._card.view.state in _LIVE_STATES:
-            self._pause = _SHORTEST_PAUSE if is_changed else min(_LONGEST_PAUSE, self._pause * 2)
+        if self.tab == "screen" and self._card.view.state in LIVE_STATES:
+            self._pause = SHORTEST_PAUSE if is_changed else min(LONGEST_PAUSE, self._pause * 2)
             self._load_after(self._pause)
 
 

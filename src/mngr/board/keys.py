@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.board.detail_texts import TABS
+from mngr.overview.agent_details import TABS
 
 # Key, action, and what the key does. The order is that of the help.
 KEYS = (

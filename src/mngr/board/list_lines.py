@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 
 from rich.text import Text
 
 from mngr.base import time_format
 from mngr.base.model import Struct
-from mngr.board.untrusted_text import clean_line
-from mngr.overview.agent_cards import ENDED, GROUPS, NEEDS_YOU, PARKED, WORKING, AgentCard
+from mngr.overview.agent_cards import GROUPS, NEEDS_YOU, PARKED, WORKING, AgentCard
+from mngr.overview.card_words import HEADINGS, describe_need_or_state
 from mngr.overview.follow_runs import RunCard
 from mngr.overview.run_facts import format_bar
+from mngr.overview.untrusted_text import clean_line
 
-HEADINGS = {NEEDS_YOU: "needs you", WORKING: "working", PARKED: "parked", ENDED: "done, failed, stopped"}
-NEED_WORDS = {
-    "permission": "permission",
-    "question": "question",
-    "login": "log in",
-    "answer": "turn ended",
-    "review": "finished",
-}
 _STATE_STYLES = {"RUNNING": "green", "STARTING": "cyan", "DONE": "blue", "FAILED": "bold red", "UNKNOWN": "red"}
 _RUN_STYLES = {"running": "green", "settled": "blue", "parked": "magenta", "interrupted": "red"}
 
@@ -59,36 +51,21 @@ def _build_heading(title: str, count: int, *, is_urgent: bool) -> ListLine:
     return ListLine(key="", text=Text(f"{title} ({count})", style="bold yellow" if is_urgent else "bold"))
 
 
-def describe_state(card: AgentCard, now: float) -> tuple[str, str]:
-    """Return the words for the agent's state or need, and their style."""
-    view = card.view
+def _choose_style(card: AgentCard) -> str:
+    """Return the style for the words about the agent's state or need."""
     if card.need:
-        return NEED_WORDS[card.need], "bold yellow"
-    if card.group == PARKED:
-        return f"parked until {format_end_time(view.parked_until, now)}", "magenta"
-    reason = f" ({clean_line(view.state_reason, 60)})" if view.state_reason else ""
-    return view.state.lower() + reason, _STATE_STYLES.get(view.state, "dim")
-
-
-def format_end_time(parked_until: str | None, now: float) -> str:
-    """Return the hour and minute at which a limit ends, in local time, and how long that still takes."""
-    try:
-        end = time_format.parse_timestamp(parked_until or "")
-        clock = time.strftime("%H:%M", time.localtime(end))
-    except (ValueError, OverflowError, OSError):
-        return "an unknown time"
-    return f"{clock} (in {time_format.format_age(end - now)})" if end > now else clock
+        return "bold yellow"
+    return "magenta" if card.group == PARKED else _STATE_STYLES.get(card.view.state, "dim")
 
 
 def _build_agent_lines(card: AgentCard, is_marked: bool, name_width: int, now: float) -> list[ListLine]:
     view = card.view
     age = card.compute_age(now)
-    words, style = describe_state(card, now)
     line = Text(no_wrap=True)
     line.append("* " if is_marked else "  ", "bold")
     line.append(_fit(view.name, name_width), "bold" if card.group == NEEDS_YOU else "")
     line.append(f" {_format_age(age):>4} ", "dim")
-    line.append(words, style)
+    line.append(describe_need_or_state(card, now), _choose_style(card))
     details = _list_details(card)
     for text, detail_style in details:
         line.append("  ")

@@ -12,9 +12,9 @@ from textual.widgets import Footer, Static
 
 from mngr.base.size_format import format_count
 from mngr.board.line_view import LineView
-from mngr.board.untrusted_text import clean_line
 from mngr.overview.follow_runs import RunCard, RunTask
 from mngr.overview.run_facts import format_bar
+from mngr.overview.untrusted_text import clean_line
 
 _BAR_WIDTH = 30
 _OUTCOME_STYLES = {"failed": "red", "refuted": "red", "blocked": "yellow", "flaky": "yellow"}

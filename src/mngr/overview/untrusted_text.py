@@ -1,11 +1,8 @@
-"""Turns screens, conversations and diffs of agents into lines that cannot control the person's terminal."""
+"""Turns screens, conversations and diffs of agents into lines that cannot control a terminal."""
 
 from __future__ import annotations
 
 import re
-
-from rich.ansi import AnsiDecoder
-from rich.text import Text
 
 MAX_LINES = 5000
 MAX_COLUMNS = 1000
@@ -38,12 +35,11 @@ def split_lines(text: str, *, keep_end: bool = False) -> list[str]:
     return [*(clean_line(line) for line in lines[:MAX_LINES]), note]
 
 
-def parse_screen(text: str) -> list[Text]:
-    """Return a captured screen with its colours and without every other escape sequence."""
-    decoder = AnsiDecoder()
+def split_screen(text: str) -> list[str]:
+    """Return the lines of a captured screen with the escape sequences of its colours, and no others."""
     lines = []
     for raw_line in text.split("\n")[-MAX_LINES:]:
         parts = _COLOURS.split(raw_line[: MAX_COLUMNS * 8])
         pieces = [f"\x1b[{part}m" if index % 2 else clean_line(part) for index, part in enumerate(parts)]
-        lines.append(decoder.decode_line("".join(pieces)))
+        lines.append("".join(pieces))
     return lines
