@@ -30,6 +30,13 @@ UPDATE_SUBMODULE = "git -C {STATE}/work/foo -c protocol.file.allow=always -c sub
 COMMIT = 'commit() { git -C "$1" -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; }\n'
 SUBMODULE_SETTINGS = '[submodule "sub"]\n\tpath = sub\n\turl = {}\n'
 GIT_STATUS = (CREATE, "list --git", "git -C {STATE}/work/foo status", "git -C {STATE}/work/foo submodule summary")
+# Finds the variable TOKEN of the user in the set-up's own variables, in those of other processes, and in the env file.
+FIND_TOKEN = """{ env; cat /proc/[0-9]*/environ "$MNGR_AGENT_DIR/env" | tr '\\0' '\\n'; } 2>&1 | sed -n '/TOKEN=a-token/s/^/MARK /p' >read"""
+PASS_TOKEN = ("create foo --pass-env TOKEN -- sleep 1000", "exec foo -- cat read")
+PASS_TOKEN_TO_BRANCH = (
+    "create foo --sandbox --branch other:foo --pass-env TOKEN -- sleep 1000",
+    "exec foo -- cat read",
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,8 @@ ATTEMPTS = [
     SetUpAttempt("a set-up leaves a pipe and a link in the repository of a submodule", FETCH_SUBMODULE + 'd=$(git -C sub rev-parse --git-dir); rm "$d/index"; mkfifo "$d/index"; ln -s "$SECRET" "$d/config.lock"', (CREATE, "list --git"), False),
     SetUpAttempt("a set-up makes a repository of a copy", 'git init -q .; commit .; git config core.fsmonitor "touch $MARK; false"; mkdir -p .git/hooks; echo "touch $MARK" >.git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit', (COPY, "git -C {STATE}/work/foo status", "git -C {STATE}/work/foo commit --allow-empty -m x")),
     SetUpAttempt("a set-up makes a copy part of another repository", 'git init -q fake; commit fake; git -C fake config core.fsmonitor "touch $MARK; false"; echo "gitdir: fake/.git" >.git', (COPY, "git -C {STATE}/work/foo status")),
+    SetUpAttempt("a set-up finds a variable that the user passes to the agent", FIND_TOKEN, PASS_TOKEN, False),
+    SetUpAttempt("a set-up of another branch finds a variable that the user passes to the sandboxed agent", FIND_TOKEN, PASS_TOKEN_TO_BRANCH, False),
     SetUpAttempt("a set-up leaves a process that waits for the agent", '(sleep 1; touch "$MARK") >/dev/null 2>&1 &', (CREATE, "exec foo -- sleep 2")),
 ]  # fmt: skip
 
@@ -92,9 +101,12 @@ def run(target: Target, services: Services, attempt: SetUpAttempt, mode: str) ->
     (user.repo / ".gitmodules").write_text(SUBMODULE_SETTINGS.format(user.repo))
     for words in (["add", "-A"], submodule, ["commit", "-qm", "set-up"]):
         subprocess.run([*git, *words], cwd=user.repo, env={**os.environ, **user.env}, check=True)
+    other = run_git(user.repo, *git[1:], "commit-tree", "-m", "other", "-p", "HEAD", "HEAD^{tree}")
+    run_git(user.repo, *git[1:], "branch", "other", other)
     subprocess.run(["chown", "-R", str(user.uid), str(user.repo)], check=True)
     user("trust", "--yes")
     user("config", "set", "--user", "sandbox.setup", mode)
+    user.env["TOKEN"] = "a-token"
     target.remember()
     output = "".join(target.run_verb(verb) for verb in attempt.verbs)
     return target.list_marks(output) + services.list_marks()

@@ -216,10 +216,11 @@ def test_a_moved_agent_keeps_the_users_variables() -> None:
         {"PATH": "/mine", "X": "a\n# given\nb"},
         {"MNGR_AGENT_ID": "1"},
     )
-    text = environment.format_env_file(host_variables, user_variables, agent_variables)
+    private_names = {"PATH", "X"}
+    text = environment.format_env_file(host_variables, user_variables, agent_variables, private_names)
     moved = environment.replace_agent_part(text, {"MNGR_AGENT_ID": "2"}, {"HOME": "/b", "PATH": "/usr/bin"})
     assert moved == environment.format_env_file(
-        {"HOME": "/b", "PATH": "/usr/bin"}, user_variables, {"MNGR_AGENT_ID": "2"}
+        {"HOME": "/b", "PATH": "/usr/bin"}, user_variables, {"MNGR_AGENT_ID": "2"}, private_names
     )
     assert environment.replace_agent_part(text, agent_variables) == text
     assert environment.replace_agent_part(

@@ -137,8 +137,34 @@ def test_setup_does_not_see_the_login_of_a_coding_agent(mngr: MngrProgram, tmp_p
     (tmp_path / "bin/claude").write_text("#!/bin/sh\necho 2.1.300\n")
     (tmp_path / "bin/claude").chmod(0o755)
     mngr.env |= {"ANTHROPIC_API_KEY": "key-123", "PATH": f"{tmp_path}/bin:{mngr.env['PATH']}"}
-    configure_setup(mngr, 'echo "key=$ANTHROPIC_API_KEY color=$COLOR"; false')
-    assert "key= color=blue" in mngr("create", "foo", "claude", "--env", "COLOR=blue", code=1).err
+    in_parent = "$(tr '\\0' '\\n' </proc/1/environ | grep -c key-123)"
+    configure_setup(mngr, f'echo "key=$ANTHROPIC_API_KEY color=$COLOR parent={in_parent}"; false')
+    assert "key= color=blue parent=0" in mngr("create", "foo", "claude", "--env", "COLOR=blue", code=1).err
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+@pytest.mark.parametrize("options", [(), ("--sandbox",)])
+def test_setup_does_not_see_the_variables_that_the_user_passes_to_the_agent(
+    mngr: MngrProgram, tmp_path: Path, mode: str, options: tuple[str, ...]
+) -> None:
+    """A variable of --env is in the command line, so it is no secret."""
+    line = 'echo "$A-$B-$C-$D"; grep -c key- "$MNGR_AGENT_DIR/env"'
+    configure_setup(mngr, f"{line}; true")
+    mngr("config", "set", "--user", "sandbox.setup", mode)
+    (tmp_path / "env").write_text("B='key-b\n'\nD=overridden\n")
+    words = ("--pass-env", "A", "--env-file", str(tmp_path / "env"), "--env", "C=c", "--env", "D=d")
+    mngr("create", "foo", *options, *words, *RUN, env={"A": "key-a\nX=1"})
+    expected = "--c-d\n" if mode == "on" else "--c-d\n0\n"  # The set-up's sandbox does not show the file.
+    assert read_log(mngr, "foo").replace("grep: ", "").splitlines()[: len(expected.splitlines())] == expected.split()
+    assert mngr("exec", "foo", "--", "sh", "-c", 'echo "$A $B $C $D"').out == "key-a\nX=1 key-b\n c d\n"
+
+
+def test_a_copy_of_an_agent_is_set_up_without_the_users_private_variables(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "--pass-env", "A", *RUN, env={"A": "key-a"})
+    configure_setup(mngr, 'echo "run $A"')
+    mngr("clone", "foo", "bar")
+    assert read_log(mngr, "bar") == "run \n"
+    assert mngr("exec", "bar", "--", "sh", "-c", 'echo "$A"').out == "key-a\n"
 
 
 @pytest.mark.parametrize(

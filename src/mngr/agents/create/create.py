@@ -351,6 +351,7 @@ def _prepare(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) ->
         environment.get_host_variables(ctx.home, host),
         plan.variables,
         environment.build_agent_variables(ctx, host, record),
+        plan.private_names,
     )
     install_on_host(ctx, host)
     write_new_agent_files(ctx, host, record, text)
@@ -380,7 +381,6 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         settings,
         lambda: content_trust.find_setup_origin(ctx, plan, record, source_dir),
         project=source_dir or plan.spec.source or record.work_dir,
-        hidden_variables=list(environment.get_inherited_variables(ctx.get_agent_kind(record))),
     )
 
 

@@ -51,6 +51,7 @@ class CreatePlan(WorkPlan):
     spec: AgentSpec  # with its kind, transfer mode, network and variables decided
     host: Host
     variables: dict[str, str]  # the user's
+    private_names: frozenset[str]  # the user's variables that the project's set-up must not see
     options: dict[str, object]  # the agent kind's own options
     is_host_new: bool = False  # True when this call created the host
     agent_count: int = 1  # agents that this call creates on the host
@@ -67,7 +68,8 @@ def decide_kind_and_variables(ctx: Context, spec: AgentSpec) -> AgentSpec:
     if kind is not None:
         _check_kind(ctx, kind, spec)
     variables = environment.collect_user_variables(spec.env_file, spec.pass_env, spec.env)
-    return spec.replace(kind=kind, env=variables, env_file=[], pass_env=[])
+    private_names = [name for name in variables if name not in spec.env]
+    return spec.replace(kind=kind, env=variables, private_env=private_names, env_file=[], pass_env=[])
 
 
 def plan_work_on_new_host(ctx: Context, spec: AgentSpec, provider: str) -> WorkPlan:
@@ -91,11 +93,13 @@ def make_plan(ctx: Context, host: Host, spec: AgentSpec, work: WorkPlan | None) 
         _check_yolo_allowed(ctx, host, spec)
     if work is None:
         work = _plan_work(ctx, spec, host)
+    inherited = environment.get_inherited_variables(ctx.get_kind(kind))
     return CreatePlan(
         **work.to_dict(),
         spec=spec.replace(transfer=work.transfer),
         host=host,
-        variables={**environment.get_inherited_variables(ctx.get_kind(kind)), **spec.env},
+        variables={**inherited, **spec.env},
+        private_names=frozenset((*inherited, *spec.private_env)),
         options=_collect_kind_options(ctx, kind, spec),
     )
 

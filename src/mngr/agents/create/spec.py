@@ -50,10 +50,14 @@ class AgentSpec(Struct):
     notes_ignored: bool = False  # tell the user about uncommitted changes that `ignore` leaves behind
     env: dict[str, str] = describe(default={}, help="Give the agent the environment variable K with the value V")
     pass_env: list[str] = describe(
-        default=[], help="Give the agent the environment variable K with the value from your shell"
+        default=[],
+        help="Give the agent, but not the project's set-up, the environment variable K with the value from your shell",
     )
+    private_env: list[str] = []  # names in `env` that the project's set-up must not see
     env_file: list[str] = describe(
-        default=[], help="Give the agent the environment variables in FILE, which contains one K=V per line"
+        default=[],
+        help="Give the agent, but not the project's set-up, the environment variables in FILE, which contains one K=V "
+        "per line",
     )
     labels: dict[str, str] = describe(default={}, help="Set the agent's label K to V")
     windows: dict[str, str] = describe(

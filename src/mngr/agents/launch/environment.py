@@ -6,6 +6,7 @@ import os
 import re
 
 from mngr.agents.sandbox import bubblewrap
+from mngr.agents.workdir.private_variables import HOST_PART_END, mark_private
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.shell import quote
 from mngr.host import host_store
@@ -13,7 +14,7 @@ from mngr.kinds.coding_agent import CodingAgentKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from mngr.agents.context import Context
     from mngr.base.model import AgentRecord
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_HOST_PART_END = b"# given\n"  # ends the host's part, which mngr replaces when an agent moves
 _AGENT_PART_START = b"\nexport MNGR_AGENT_ID="  # starts the part about the agent itself
 _PYTHON_NAMES = ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "PYTHONHOME")
 _INHERITED_NAMES = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -94,10 +94,19 @@ def get_inherited_variables(kind: object) -> dict[str, str]:
 
 
 def format_env_file(
-    host_variables: dict[str, str], user_variables: dict[str, str], agent_variables: dict[str, str]
+    host_variables: dict[str, str],
+    user_variables: dict[str, str],
+    agent_variables: dict[str, str],
+    private_names: Collection[str] = (),
 ) -> bytes:
-    """Return the env file: the host's variables, the user's, and those about the agent."""
-    return format_exports(host_variables) + _HOST_PART_END + format_exports({**user_variables, **agent_variables})
+    """Return the env file: the host's variables, the user's, and those about the agent.
+
+    `private_names` are the user's variables that the project's set-up must not see.
+    """
+    private = {name: value for name, value in user_variables.items() if name in private_names}
+    others = {name: value for name, value in user_variables.items() if name not in private}
+    user_part = mark_private(format_exports(private)) + format_exports({**others, **agent_variables})
+    return format_exports(host_variables) + HOST_PART_END + user_part
 
 
 def format_exports(variables: dict[str, str]) -> bytes:
@@ -166,6 +175,6 @@ def replace_agent_part(
 ) -> bytes:
     """Return the env file with new variables about the agent and, with `host_variables`, a new host part."""
     result = text.rsplit(_AGENT_PART_START, 1)[0].rstrip(b"\n") + b"\n"
-    if host_variables is not None and _HOST_PART_END in result:
-        result = format_exports(host_variables) + _HOST_PART_END + result.partition(_HOST_PART_END)[2]
+    if host_variables is not None and HOST_PART_END in result:
+        result = format_exports(host_variables) + HOST_PART_END + result.partition(HOST_PART_END)[2]
     return result + format_exports(agent_variables)

@@ -222,7 +222,8 @@ def _unpack_agent_files(ctx: Context, record: AgentRecord, partial_dir: str) -> 
     has_env = os.path.isfile(os.path.join(agent_dir, "env"))
     if not has_env:
         variables = environment.get_inherited_variables(ctx.get_agent_kind(record))
-        ctx.local_host.write(os.path.join(agent_dir, "env"), environment.format_env_file({}, variables, {}))
+        text = environment.format_env_file({}, variables, {}, private_names=variables)
+        ctx.local_host.write(os.path.join(agent_dir, "env"), text)
     return has_env
 
 

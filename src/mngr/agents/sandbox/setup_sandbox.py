@@ -58,7 +58,6 @@ def build_argv(
     *,
     search_path: str,
     shown_paths: Sequence[str],
-    hidden_variables: Sequence[str],
     network: bool,
 ) -> list[str]:
     """Return bubblewrap and its arguments for a set-up. The caller opens the seccomp filter as descriptor 9."""
@@ -77,8 +76,6 @@ def build_argv(
         args += _build_repository_args(host, record, places)
     elif record.transfer == "mirror":
         args += _build_mirror_args(host, record.work_dir)
-    for name in hidden_variables:
-        args += ["--unsetenv", name]
     # uv would try hard links first, which cannot lead out of the sandbox's cache.
     args += ["--setenv", "HOME", places.packages, "--setenv", "UV_LINK_MODE", "copy"]
     args += ["--chdir", record.work_dir, "--remount-ro", "/", "--seccomp", "9", "--"]

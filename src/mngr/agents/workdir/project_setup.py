@@ -17,7 +17,7 @@ from mngr.host import git, scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from mngr.base.config import Settings
     from mngr.base.model import AgentRecord
@@ -142,12 +142,10 @@ def run_or_reuse_setup(
     find_origin: Callable[[], SetupOrigin],
     *,
     project: str,
-    hidden_variables: Sequence[str] = (),
 ) -> None:
     """Make the work dir runnable: copy the cached result of the same set-up, or run the set-up.
 
     `find_origin` tells which later set-ups may reuse the result. Set-ups of the same `project` share downloaded packages.
-    They never see the `hidden_variables`.
     """
     command = settings.get("project.setup")
     if not command:
@@ -160,6 +158,7 @@ def run_or_reuse_setup(
         can_reuse = record.transfer in ("worktree", "mirror")
         if can_reuse and _copy_cached_setup(host, common_dir, record.work_dir):
             return
+        from mngr.agents.workdir.private_variables import without_private_variables
         from mngr.agents.workdir.setup_run import run_setup
 
         origin = find_origin()
@@ -168,9 +167,8 @@ def run_or_reuse_setup(
             return
         before = _list_untracked_rows(host, record)
         carried = _list_ignored_files(host, record.work_dir, before or set())
-        run_setup(
-            host, record, settings, project=project, hidden_variables=hidden_variables, is_trusted=origin.is_trusted
-        )
+        with without_private_variables(host, host.home.agent_dir(record.id)):
+            run_setup(host, record, settings, project=project, is_trusted=origin.is_trusted)
         after = _list_untracked_rows(host, record)
         if before is None or after is None or origin.cache_name == "" or _has_fetched_submodules(host, record.work_dir):
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 
 from mngr.agents.sandbox import setup_sandbox, visible_files
 from mngr.agents.sandbox.isolation_check import SandboxUnavailable, check_isolation
@@ -33,7 +32,6 @@ def run_setup(
     settings: Settings,
     *,
     project: str,
-    hidden_variables: Sequence[str],
     is_trusted: bool,
 ) -> None:
     """Run the set-up command in the work dir. Raise MngrError with the log's last lines if the command fails.
@@ -41,7 +39,7 @@ def run_setup(
     `is_trusted` says that the user's checkout contains the content of the work dir.
     """
     if _has_setup_sandbox(host, record, settings, is_trusted=is_trusted):
-        _run_in_sandbox(host, record, settings, project, hidden_variables, is_trusted=is_trusted)
+        _run_in_sandbox(host, record, settings, project, is_trusted=is_trusted)
     else:
         _run_as_agent(host, record, settings.get("project.setup"))
 
@@ -95,7 +93,6 @@ def _run_in_sandbox(
     record: AgentRecord,
     settings: Settings,
     project: str,
-    hidden_variables: Sequence[str],
     *,
     is_trusted: bool,
 ) -> None:
@@ -112,7 +109,6 @@ def _run_in_sandbox(
             places,
             search_path=search_path,
             shown_paths=[os.path.expanduser(path) for path in settings.get("sandbox.show") or []],
-            hidden_variables=hidden_variables,
             network=is_trusted or record.network == "on",
         )
         argv = [log, env_file, setup_sandbox.write_filter(host, places), *sandbox_argv, *_SETUP_ARGV, command]
