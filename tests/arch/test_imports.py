@@ -69,9 +69,11 @@ def test_frequent_commands_import_no_slow_modules(mngr: MngrProgram) -> None:
             ["message", "foo", "-m", "hi"],
             ["stop", "bar"],
             ["label", "foo", "a=b"],
+            ["destroy", "bar"],
         )
     }
-    assert slow_imports == {"create": set(), "message": set(), "stop": set(), "label": set()}
+    # The record in the trash is written by `json_structs`, which reads annotations with the help of `typing`.
+    assert slow_imports == {"create": set(), "message": set(), "stop": set(), "label": set(), "destroy": {"typing"}}
 
 
 def test_commands_import_no_third_party_package_without_plugins(mngr: MngrProgram) -> None:

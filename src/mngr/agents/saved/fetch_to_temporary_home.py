@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 
 from mngr.agents.context import Context
@@ -209,6 +208,8 @@ def _build_find_prunes(name: str, facts: WorkDirFacts) -> list[str]:
 
 def _delete_ignored(work_dir: str, names: list[str]) -> None:
     """Delete what git on the host ignores, and directories that become empty. Never follow a link."""
+    import shutil
+
     real_work_dir = os.path.realpath(work_dir)
     for name in names:
         path = os.path.join(work_dir, os.path.normpath(name))
