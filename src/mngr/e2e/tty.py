@@ -21,11 +21,24 @@ from mngr.e2e.process import Program, has_ended
 from mngr.e2e.result import CommandOutput, CommandTimeout, OutputOrigin
 
 KEY_SEQUENCES = {
-    "Enter": "\r", "Tab": "\t", "Escape": "\x1b", "Space": " ", "Backspace": "\x7f", "Delete": "\x1b[3~",
-    "Up": "\x1b[A", "Down": "\x1b[B", "Right": "\x1b[C", "Left": "\x1b[D", "Home": "\x1b[H", "End": "\x1b[F",
-    "PageUp": "\x1b[5~", "PageDown": "\x1b[6~", "Insert": "\x1b[2~", "BackTab": "\x1b[Z",
+    "Enter": "\r",
+    "Tab": "\t",
+    "Escape": "\x1b",
+    "Space": " ",
+    "Backspace": "\x7f",
+    "Delete": "\x1b[3~",
+    "Up": "\x1b[A",
+    "Down": "\x1b[B",
+    "Right": "\x1b[C",
+    "Left": "\x1b[D",
+    "Home": "\x1b[H",
+    "End": "\x1b[F",
+    "PageUp": "\x1b[5~",
+    "PageDown": "\x1b[6~",
+    "Insert": "\x1b[2~",
+    "BackTab": "\x1b[Z",
     **{f"F{n}": key for n, key in enumerate(["\x1bOP", "\x1bOQ", "\x1bOR", "\x1bOS"], 1)},
-}  # fmt: skip
+}
 
 
 class Tty:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
+def build_config_options(*settings: str) -> tuple[str, ...]:
+    """Return the options with which git uses these settings, each written KEY=VALUE."""
+    return tuple(word for setting in settings for word in ("-c", setting))
+
+
 # For the user's own repositories. Files that an agent wrote can look like a repository without a `.git`, whose settings
 # name programs: git 2.38 and newer do not use such a repository.
 GIT = ("git", "-c", "safe.bareRepository=explicit")
@@ -37,25 +42,43 @@ SAFE_VARIABLES = (
 )
 # What git does by default. A fetch needs these refs, or it receives all objects again.
 _LIST_ALTERNATE_REFS = 'f() { git --git-dir="$1" for-each-ref --format="%(objectname)"; }; f'
-_SAFE_OPTIONS = (
-    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", f"core.alternateRefsCommand={_LIST_ALTERNATE_REFS}",
-    "-c", "submodule.recurse=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "credential.helper=",
-    "-c", "log.showSignature=false",
-)  # fmt: skip
+_SAFE_OPTIONS = build_config_options(
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    f"core.alternateRefsCommand={_LIST_ALTERNATE_REFS}",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "credential.helper=",
+    "log.showSignature=false",
+)
 # Reads and writes objects, refs and settings of a repository that may be hostile. It does not disable filters and merge
 # drivers: commands that convert files of a work tree use `build_guarded_git`.
 SAFE_GIT = ("env", *SAFE_VARIABLES, "git", *_SAFE_OPTIONS)
 # For a git dir that mngr made itself: also ignores the settings of the user, the system and the agent's home.
-ISOLATED_GIT = ("env", *SAFE_VARIABLES, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_ATTR_NOSYSTEM=1",
-    "GIT_NO_REPLACE_OBJECTS=1", "git", *_SAFE_OPTIONS,
-)  # fmt: skip
+ISOLATED_GIT = (
+    "env",
+    *SAFE_VARIABLES,
+    "GIT_CONFIG_GLOBAL=/dev/null",
+    "GIT_CONFIG_NOSYSTEM=1",
+    "GIT_ATTR_NOSYSTEM=1",
+    "GIT_NO_REPLACE_OBJECTS=1",
+    "git",
+    *_SAFE_OPTIONS,
+)
 
 
 # Messages of git when the connection is lost, and messages that only follow another failure. Neither gives the reason.
 _CONNECTION_LOST_MESSAGES = (
-    "Could not read from remote repository", "hung up unexpectedly", "early EOF", "unexpected EOF", "unexpected disconnect",
-    "Broken pipe", "Connection reset", "the remote end",
-)  # fmt: skip
+    "Could not read from remote repository",
+    "hung up unexpectedly",
+    "early EOF",
+    "unexpected EOF",
+    "unexpected disconnect",
+    "Broken pipe",
+    "Connection reset",
+    "the remote end",
+)
 _FOLLOW_UP_MESSAGES = (
     "index-pack output",
     "index-pack failed",

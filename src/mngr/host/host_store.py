@@ -19,8 +19,20 @@ if TYPE_CHECKING:
 IMAGE_CACHE_PREFIX = "alike-"  # cache files with the facts that all hosts of an image share
 # Reports of host_facts.sh that have no field in HostFacts.
 PROBED_FACTS = (
-    "os", "boot", "clock", "free", "load", "cpus", "agents", "git", "tmux", "flock", "python3", "rsync", "sshd",
-)  # fmt: skip
+    "os",
+    "boot",
+    "clock",
+    "free",
+    "load",
+    "cpus",
+    "agents",
+    "git",
+    "tmux",
+    "flock",
+    "python3",
+    "rsync",
+    "sshd",
+)
 
 
 class HostFacts(Struct):

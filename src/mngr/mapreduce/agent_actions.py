@@ -25,6 +25,7 @@ from mngr.mapreduce.hosts.hosts_being_rebuilt import HostRecovery
 from mngr.mapreduce.hosts.pool import find_host_provider, list_saved_agents
 from mngr.mapreduce.hosts.slots import PooledHost
 from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.journal_rows import PulledRow
 from mngr.mapreduce.journal.run_state import Task, TaskState
 from mngr.mapreduce.measure_run_usage import Budget
 from mngr.mapreduce.recipe import AgentOptions, Judgement, Recipe
@@ -48,6 +49,21 @@ class CollectedWork(Struct):
     is_final: bool  # the agent was stopped: no more work will come
     error: str | None = None  # why the pull failed
     tokens_before_edit: int | None = None  # tokens that the agent used before it first changed a file
+
+    def to_row(self, slug: str) -> PulledRow:
+        """Return the row for the journal."""
+        return PulledRow(
+            slug=slug,
+            commit=self.commit,
+            commits=self.commits,
+            claim=self.judgement.claim,
+            usage=self.usage,
+            problem=self.judgement.problem if self.is_final else None,
+            tokens_before_edit=self.tokens_before_edit,
+            dirty=self.is_dirty,
+            final=self.is_final,
+            error=self.error,
+        )
 
 
 class AgentActions:

@@ -6,7 +6,7 @@ import re
 
 from mngr.base.model import Struct
 from mngr.base.size_format import format_size
-from mngr.mapreduce.journal.journal_rows import AlarmRow
+from mngr.mapreduce.journal.run_rows import AlarmRow
 
 _GIB = 1 << 30
 _MIN_PARALLEL = 1.0
@@ -19,9 +19,17 @@ _FIRST_REFUSAL_DELAY, _MAX_REFUSAL_DELAY = 1.0, 60.0
 _ERROR_PATTERNS = (
     ("rate_limit", re.compile(r"\b(429|529|rate.?limit|overloaded|quota|too many requests)", re.I)),
     ("login", re.compile(r"\b(401|403|log.?in|logged out|credential|api key|unauthori[sz]ed|authentication)", re.I)),
-    ("host", re.compile(r"(could not be reached|unreachable|does not answer|connection|no space left|cannot allocate)", re.I)),
-    ("dependency", re.compile(r"(\bsetup failed|is not installed|command not found|no such file|not executable)", re.I)),
-)  # fmt: skip
+    (
+        "host",
+        re.compile(
+            r"(could not be reached|unreachable|does not answer|connection|no space left|cannot allocate)", re.I
+        ),
+    ),
+    (
+        "dependency",
+        re.compile(r"(\bsetup failed|is not installed|command not found|no such file|not executable)", re.I),
+    ),
+)
 
 
 class RunLimits(Struct):

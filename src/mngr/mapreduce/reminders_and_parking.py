@@ -12,15 +12,8 @@ from mngr.mapreduce import reminders
 from mngr.mapreduce.agent_actions import AgentActions
 from mngr.mapreduce.governor import Governor
 from mngr.mapreduce.journal.journal_file import JournaledState
-from mngr.mapreduce.journal.journal_rows import (
-    AlertRow,
-    ParkedRow,
-    PromptedRow,
-    RemindedRow,
-    RemindRow,
-    UnparkedRow,
-    WindowRow,
-)
+from mngr.mapreduce.journal.journal_rows import ParkedRow, PromptedRow, RemindedRow, RemindRow, UnparkedRow
+from mngr.mapreduce.journal.run_rows import AlertRow, WindowRow
 from mngr.mapreduce.journal.run_state import JournalRow, TaskState
 from mngr.mapreduce.worker_threads import JobKind, WorkerThreads
 

@@ -20,7 +20,7 @@ from mngr.mapreduce.governor import Governor, RunLimits, RunLoad
 from mngr.mapreduce.hosts.pool import HostPool, find_host_provider
 from mngr.mapreduce.hosts.reachability import HostReachability
 from mngr.mapreduce.hosts.slots import PooledHost
-from mngr.mapreduce.journal import journal_rows
+from mngr.mapreduce.journal import journal_rows, run_rows
 from mngr.mapreduce.journal.journal_file import JournaledState
 from mngr.mapreduce.journal.run_state import ACTIVE_STATES, RunState, TaskState
 from mngr.mapreduce.measure_run_usage import Budget, is_overloaded
@@ -43,9 +43,15 @@ class Scheduler:
     """Runs a recipe to its end."""
 
     def __init__(
-        self, fleet: Fleet, run: RunDir, state: JournaledState, recipe: Recipe, options: AgentOptions, limits: RunLimits,
+        self,
+        fleet: Fleet,
+        run: RunDir,
+        state: JournaledState,
+        recipe: Recipe,
+        options: AgentOptions,
+        limits: RunLimits,
         checks: int = 2,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._journaled_state = state
         self._write = state.write
         self._recipe = recipe
@@ -129,7 +135,7 @@ class Scheduler:
         outcome = "settled" if self._state.is_settled else "parked"
         self._host_pool.close(outcome)
         reason = None if outcome == "settled" else self._governor.alarm_reason or self._reported_wait_reason
-        self._write(journal_rows.EndedRow(outcome=outcome, why=reason))
+        self._write(run_rows.EndedRow(outcome=outcome, why=reason))
 
     # Launching
 
@@ -142,7 +148,7 @@ class Scheduler:
             return
         allowance = self._governor.decide_launches(self._measure_load())
         if allowance.reason != self._reported_wait_reason and allowance.count == 0 and allowance.reason:
-            self._write(journal_rows.AlertRow(text=f"no new agents: {allowance.reason}", wait_reason=allowance.reason))
+            self._write(run_rows.AlertRow(text=f"no new agents: {allowance.reason}", wait_reason=allowance.reason))
         self._reported_wait_reason = allowance.reason
         if allowance.is_final:
             self._park_all(allowance.reason or "")
@@ -231,7 +237,7 @@ class Scheduler:
         self._report_failure(stage, error.message, silent_host or slug, error_kind)
         is_external = error_kind in ("rate_limit", "host")  # the task itself did not fail
         if is_external and silent_host is None and self._governor.record_rate_limit(self._seconds_elapsed()):
-            self._write(journal_rows.WindowRow(size=int(self._governor.max_parallel), why=error_kind))
+            self._write(run_rows.WindowRow(size=int(self._governor.max_parallel), why=error_kind))
         if task.attempt >= MAX_LAUNCHES * (3 if is_external else 1):
             reason = f"mngr could not start the agent: {error.message}"
             self._write(journal_rows.SettledRow(slug=slug, outcome="failed", reason=reason))
@@ -253,7 +259,7 @@ class Scheduler:
         if update is None:
             return
         for text in self._reachability.update(update):
-            self._write(journal_rows.AlertRow(text=text))
+            self._write(run_rows.AlertRow(text=text))
         for task in self._state.list_in_state("working") if update.errors else ():
             error = update.errors.get(task.host or "")
             if isinstance(error, HostGone):
@@ -350,21 +356,14 @@ class Scheduler:
             elif isinstance(result, HostGone):  # the watch may not report the lost host again
                 self._messenger.restart_on_new_host(self._state.tasks[slug], self._recipe.build_prompt(task))
             return
-        work = result
-        self._write(
-            journal_rows.PulledRow(
-                slug=slug, commit=work.commit, commits=work.commits, claim=work.judgement.claim, usage=work.usage,
-                problem=work.judgement.problem if work.is_final else None, tokens_before_edit=work.tokens_before_edit,
-                dirty=work.is_dirty, final=work.is_final, error=work.error,
-            )
-        )  # fmt: skip
+        self._write(result.to_row(slug))
         task = self._state.tasks[slug]
-        if work.is_final:
+        if result.is_final:
             if task.agent_id:
                 self._watch.remove(task.agent_id)  # another task may use the same agent
             self._start_check(task)
         else:
-            self._remind(task, "result", work.judgement.problem or "")
+            self._remind(task, "result", result.judgement.problem or "")
 
     def _start_check(self, task: TaskState) -> None:
         self._write(journal_rows.CheckRow(slug=task.task.slug))
@@ -387,7 +386,7 @@ class Scheduler:
             self._governor.record_success()
             if self._governor.alarm_reason is not None:
                 self._governor.clear_alarm()
-                self._write(journal_rows.AlarmOverRow(text="the alarm is over, because a task succeeded"))
+                self._write(run_rows.AlarmOverRow(text="the alarm is over, because a task succeeded"))
 
     # Time and money
 
@@ -430,7 +429,7 @@ class Scheduler:
         """Continue the unfinished tasks of an interrupted run without repeating any finished step."""
         if not self._state.tasks:
             return
-        self._write(journal_rows.ResumedRow())
+        self._write(run_rows.ResumedRow())
         self._host_pool.restore_hosts()
         for task in list(self._state.tasks.values()):
             if task.state in ("working", "talking", "parked", "launching", "pulling"):

@@ -8,7 +8,7 @@ from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.base.untrusted_json import parse_json
 from mngr.mapreduce.journal.journal_file import decode_row, find_writer
-from mngr.mapreduce.journal.journal_rows import EndedRow
+from mngr.mapreduce.journal.run_rows import EndedRow
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.map_recipe import load_map_plan
 from mngr.mapreduce.run_dir import RunDir, list_runs

@@ -9,15 +9,9 @@ from mngr.base.model import Struct
 from mngr.base.size_format import format_count
 from mngr.mapreduce.journal import host_costs
 from mngr.mapreduce.journal.host_rows import ReleaseFailedRow
-from mngr.mapreduce.journal.journal_rows import (
-    LaunchFailedRow,
-    LaunchRow,
-    MessageRow,
-    PullFailedRow,
-    ResumedRow,
-    WindowRow,
-)
+from mngr.mapreduce.journal.journal_rows import LaunchFailedRow, LaunchRow, PullFailedRow
 from mngr.mapreduce.journal.replay import Replay
+from mngr.mapreduce.journal.run_rows import MessageRow, ResumedRow, WindowRow
 from mngr.mapreduce.journal.run_state import JournalRow, RecipeRow, RunState
 from mngr.tmr.prepare.journal_facts import (
     BaselineRun,

@@ -21,7 +21,12 @@ from mngr.tmr.run_plan import RunPlan, save_plan
 SAMPLE_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testkit", "sample")
 _SKIPPED_DIRS = ("__pycache__", "e2e", "runs", "outputs", "cache")  # leftovers of working in the sample directory
 # Turn off the user's global git settings: hooks, signatures, line ends and ignored files.
-_GIT_SETTINGS = ("core.hooksPath=/dev/null", "commit.gpgSign=false", "core.autocrlf=false", "core.excludesFile=/dev/null")  # fmt: skip
+_GIT_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "commit.gpgSign=false",
+    "core.autocrlf=false",
+    "core.excludesFile=/dev/null",
+)
 
 
 def check_requirements(fleet: Fleet) -> None:

@@ -107,9 +107,18 @@ def restore_unanswered(local: Host, run: RunDir) -> dict[str, str]:
                 continue
             if before.commit is not None and git.find_commit(local, run.repo, before.commit, git.ISOLATED_GIT):
                 pin_commit(local, run, slug, before.commit)
-            journal.write(RestoredRow(slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
-                reason=before.reason, problem=before.problem, close_reason=before.close_reason,
-            ))  # fmt: skip
+            journal.write(
+                RestoredRow(
+                    slug=slug,
+                    commit=before.commit,
+                    claim=before.claim,
+                    check=before.check,
+                    outcome=before.outcome,
+                    reason=before.reason,
+                    problem=before.problem,
+                    close_reason=before.close_reason,
+                )
+            )
             reasons[slug] = task.reason or "the agent did not answer"
     return reasons
 

@@ -17,8 +17,8 @@ from mngr.mapreduce.journal import host_costs
 from mngr.mapreduce.journal.agent_usage import AgentUsage, sum_usages
 from mngr.mapreduce.journal.host_costs import HostCosts, RunHost
 from mngr.mapreduce.journal.journal_file import find_writer, iter_journal, read_journal
-from mngr.mapreduce.journal.journal_rows import EndedRow
 from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_rows import EndedRow
 from mngr.mapreduce.journal.run_state import Alert, JournalRow, RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps

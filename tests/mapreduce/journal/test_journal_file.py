@@ -14,8 +14,9 @@ from mngr.base.errors import MngrError
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.host_rows import NewHostRow
 from mngr.mapreduce.journal.journal_file import Journal, decode_row, encode_row, find_writer, iter_journal, read_journal
-from mngr.mapreduce.journal.journal_rows import AlarmRow, AlertRow, EndedRow, NewTaskRow
+from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.replay import Replay, replay_rows
+from mngr.mapreduce.journal.run_rows import AlarmRow, AlertRow, EndedRow
 from mngr.mapreduce.journal.run_state import RecipeRow, RunState, Task
 from tests.conftest import BIN_DIR
 from tests.support.journal_file import read_json_rows

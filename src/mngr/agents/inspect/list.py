@@ -334,11 +334,8 @@ def _parse_seconds(text: str) -> float | None:
     """Return the seconds printed by `date +%s.%N`, or None. Some systems print only whole seconds."""
     whole, _, fraction_text = text.partition(".")
     fraction = fraction_text.strip("N%") or "0"
-    return (
-        float(f"{whole}.{fraction}")
-        if names_and_addresses.is_number(whole) and names_and_addresses.is_number(fraction)
-        else None
-    )
+    is_valid = names_and_addresses.is_number(whole) and names_and_addresses.is_number(fraction)
+    return float(f"{whole}.{fraction}") if is_valid else None
 
 
 def _find_program_status(files: dict[str, list[str]]) -> dict[str, object] | None:
@@ -350,26 +347,29 @@ def _find_program_status(files: dict[str, list[str]]) -> dict[str, object] | Non
 def make_view(observed: ObservedAgent, host_state: str = "RUNNING") -> AgentView:
     """Return the public view of an observed agent."""
     record, evidence, state = observed.record, observed.evidence, observed.state
-    if record is None:
-        return AgentView(
-            id=observed.id, name=observed.id, kind="?", state=state.state, state_reason=state.reason,
-            state_source=state.source, host=observed.host.name, provider=observed.host.provider, host_state=host_state,
-            project="?", work_dir="?",
-        )  # fmt: skip
-    exit_code = (evidence.exit or {}).get("code") if state.state in ("DONE", "FAILED") else None
-    return AgentView(
-        id=record.id,
-        name=record.name,
-        kind=record.kind,
+    view = AgentView(
+        id=observed.id,
+        name=observed.id,
+        kind="?",
         state=state.state,
         state_reason=state.reason,
         state_source=state.source,
-        # Some writers know only whole seconds, so a state could seem older than its agent.
-        state_since=max(state.since, record.created_at) if state.since else None,
-        parked_until=state.parked_until,
         host=observed.host.name,  # The name in this home; other clients may use another.
         provider=observed.host.provider,
         host_state=host_state,
+        project="?",
+        work_dir="?",
+    )
+    if record is None:
+        return view
+    exit_code = (evidence.exit or {}).get("code") if state.state in ("DONE", "FAILED") else None
+    return view.replace(
+        id=record.id,
+        name=record.name,
+        kind=record.kind,
+        # Some writers know only whole seconds, so a state could seem older than its agent.
+        state_since=max(state.since, record.created_at) if state.since else None,
+        parked_until=state.parked_until,
         project=record.project,
         work_dir=record.work_dir,
         branch=record.branch,

@@ -22,7 +22,12 @@ from mngr.base.model import AgentView, Struct
 from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry
 
 TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_PRICE_FIELDS = {"input_tokens": "input", "output_tokens": "output", "cache_read_tokens": "cache_read", "cache_write_tokens": "cache_write"}  # fmt: skip
+_PRICE_FIELDS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_write_tokens": "cache_write",
+}
 GROUPINGS = ("agent", "day", "model", "kind", "project")
 
 

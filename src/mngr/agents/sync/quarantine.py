@@ -19,15 +19,25 @@ from mngr.host.git import Repo
 from mngr.host.protocol import Host
 
 # With these options the agent's repository cannot run anything here, and git checks every object.
-SAFE_GIT_OPTIONS = (
-    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "fetch.fsckObjects=true",
-    "-c", "transfer.fsckObjects=true", "-c", "submodule.recurse=false", "-c", "fetch.unpackLimit=1",
-    "-c", "fetch.uriProtocols=", "-c", "transfer.bundleURI=false",
-)  # fmt: skip
+SAFE_GIT_OPTIONS = git.build_config_options(
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "fetch.fsckObjects=true",
+    "transfer.fsckObjects=true",
+    "submodule.recurse=false",
+    "fetch.unpackLimit=1",
+    "fetch.uriProtocols=",
+    "transfer.bundleURI=false",
+)
 # A mirror of a shallow repository is shallow too.
 _FETCH_OPTIONS = (
-    "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--update-shallow",
-)  # fmt: skip
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+    "--update-shallow",
+)
 # The fetch writes one pack, so the file size limit covers all of it. Deltas expand in memory, so data size is limited
 # too. A signal must not leave a core file.
 _RUN_WITH_LIMITS = 'ulimit -c 0; ulimit -f "$1" || :; ulimit -d "$2" 2>/dev/null || :; shift 2; exec "$@"'

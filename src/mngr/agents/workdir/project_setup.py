@@ -25,10 +25,26 @@ if TYPE_CHECKING:
 
 # Files that determine the set-up's result. A change in any of them makes the set-up run again.
 LOCK_FILES = (
-    "uv.lock", "poetry.lock", "Pipfile.lock", "pdm.lock", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt",
-    "requirements-dev.txt", "package.json", "package-lock.json", "pnpm-lock.yaml", "yarn.lock", "Cargo.lock", "go.sum",
-    "Gemfile.lock", "composer.lock", ".python-version", ".tool-versions",
-)  # fmt: skip
+    "uv.lock",
+    "poetry.lock",
+    "Pipfile.lock",
+    "pdm.lock",
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "requirements.txt",
+    "requirements-dev.txt",
+    "package.json",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "Cargo.lock",
+    "go.sum",
+    "Gemfile.lock",
+    "composer.lock",
+    ".python-version",
+    ".tool-versions",
+)
 # Files that a program of the set-up command reads without being told their names.
 _IMPLIED_FILES = {
     "make": ("Makefile", "makefile", "GNUmakefile"),

@@ -90,17 +90,62 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 # The commands that `mngr --help` shows; their lines and those around them fit on a terminal with 24 lines.
 EVERYDAY_COMMANDS = (
-    "init", "create", "list", "connect", "next", "message", "wait", "diff", "pull", "stop", "start", "destroy",
-    "tmr run", "doctor",
-)  # fmt: skip
+    "init",
+    "create",
+    "list",
+    "connect",
+    "next",
+    "message",
+    "wait",
+    "diff",
+    "pull",
+    "stop",
+    "start",
+    "destroy",
+    "tmr run",
+    "doctor",
+)
 # The commands that may run in the work dir of a sandboxed agent: they run no git there and no code of the project.
 COMMANDS_FOR_ANY_DIRECTORY = (
     "create",  # checks its source itself, because another agent's work can be the source
-    "list", "connect", "next", "message", "wait", "exec", "capture", "transcript", "events", "explain", "usage", "diff",
-    "pipe", "ssh-config", "stop", "start", "destroy", "undestroy", "gc", "rename", "label", "clone", "migrate", "limit",
-    "snapshot create", "snapshot list", "snapshot restore", "snapshot destroy", "config list", "config get", "config path",
-    "plugin list", "model-server", "doctor", "completion", "help", "version",
-)  # fmt: skip
+    "list",
+    "connect",
+    "next",
+    "message",
+    "wait",
+    "exec",
+    "capture",
+    "transcript",
+    "events",
+    "explain",
+    "usage",
+    "diff",
+    "pipe",
+    "ssh-config",
+    "stop",
+    "start",
+    "destroy",
+    "undestroy",
+    "gc",
+    "rename",
+    "label",
+    "clone",
+    "migrate",
+    "limit",
+    "snapshot create",
+    "snapshot list",
+    "snapshot restore",
+    "snapshot destroy",
+    "config list",
+    "config get",
+    "config path",
+    "plugin list",
+    "model-server",
+    "doctor",
+    "completion",
+    "help",
+    "version",
+)
 ALIASES = {"ls": "list", "conn": "connect", "msg": "message", "rm": "destroy"}
 COMMAND_GROUPS = ("snapshot", "config", "plugin", "tutorial", "tmr", "e2e")
 

@@ -232,7 +232,16 @@ def _list_set_keys(ctx: Context) -> list[str]:
 
 
 _CANDIDATE_SOURCES = {
-    "agents": _list_agents, "kinds": _list_kinds, "states": _list_states, "templates": _list_templates, "snapshots": _list_snapshots,
-    "trash": _list_trash, "commands": _list_topics, "settings": _list_settings, "targets": _list_doctor_targets, "shells": _list_shells,
-    "runs": _list_runs, "changes": _list_changes,
-}  # fmt: skip
+    "agents": _list_agents,
+    "kinds": _list_kinds,
+    "states": _list_states,
+    "templates": _list_templates,
+    "snapshots": _list_snapshots,
+    "trash": _list_trash,
+    "commands": _list_topics,
+    "settings": _list_settings,
+    "targets": _list_doctor_targets,
+    "shells": _list_shells,
+    "runs": _list_runs,
+    "changes": _list_changes,
+}

@@ -15,9 +15,15 @@ _CONTROL_CHARACTERS = dict.fromkeys(
 
 
 _STATE_COLOURS = {
-    "RUNNING": "32", "STARTING": "36", "WAITING": "33;1", "PARKED": "35", "DONE": "34",
-    "FAILED": "31;1", "STOPPED": "90", "UNKNOWN": "31",
-}  # fmt: skip
+    "RUNNING": "32",
+    "STARTING": "36",
+    "WAITING": "33;1",
+    "PARKED": "35",
+    "DONE": "34",
+    "FAILED": "31;1",
+    "STOPPED": "90",
+    "UNKNOWN": "31",
+}
 
 
 def strip_controls(text: str) -> str:

@@ -129,11 +129,26 @@ def run(cli: Cli, args: Args) -> int:
     )
     gaps = [gap for result in report.audited for gap in result.holes]
     counts = {
-        "tests": len(report.audited), "vacuous": report.count("vacuous"), "failing": report.count("failing"), "unclear": report.count("unclear"), "left": report.count("left"),
-        "no_command": report.count("no-command"), "unguarded_commands": sum(gap.rule == "unguarded-command" for gap in gaps),
-        "unguarded_options": sum(gap.rule == "unguarded-option" for gap in gaps), "cached": report.cached,
-    }  # fmt: skip
-    tests = [{"test": result.test, "outcome": result.outcome, "why": result.why, "runs": result.runs, "seconds": round(result.seconds, 3)} for result in report.audited]  # fmt: skip
+        "tests": len(report.audited),
+        "vacuous": report.count("vacuous"),
+        "failing": report.count("failing"),
+        "unclear": report.count("unclear"),
+        "left": report.count("left"),
+        "no_command": report.count("no-command"),
+        "unguarded_commands": sum(gap.rule == "unguarded-command" for gap in gaps),
+        "unguarded_options": sum(gap.rule == "unguarded-option" for gap in gaps),
+        "cached": report.cached,
+    }
+    tests = [
+        {
+            "test": result.test,
+            "outcome": result.outcome,
+            "why": result.why,
+            "runs": result.runs,
+            "seconds": round(result.seconds, 3),
+        }
+        for result in report.audited
+    ]
     failure_labels = {"failing": "fails without any stub", "unclear": "the result is unclear"}
     failing = [
         f"{result.test}: {failure_labels[result.outcome]}: {result.why}\n"

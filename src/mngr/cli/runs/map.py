@@ -128,8 +128,18 @@ def run(cli: Cli, args: Args) -> int:
             raise
         finally:
             progress.close()
-    rows = [{"item": task.task.title, "slug": slug, "outcome": task.outcome, "reason": task.reason, "agent": task.agent,
-             "commit": task.commit, "outputs": run_dir.task_path(slug, "outputs")} for slug, task in state.tasks.items()]  # fmt: skip
+    rows = [
+        {
+            "item": task.task.title,
+            "slug": slug,
+            "outcome": task.outcome,
+            "reason": task.reason,
+            "agent": task.agent,
+            "commit": task.commit,
+            "outputs": run_dir.task_path(slug, "outputs"),
+        }
+        for slug, task in state.tasks.items()
+    ]
     if cli.format != "jsonl":
         render.render_rows(cli, "tasks", rows, f"{format_summary(state)}: {run_dir.path}", run=run_dir.name)
     code = compute_exit_code(state)

@@ -10,7 +10,7 @@ from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework.command_spec import Option, place_below
 from mngr.cli.framework.render import format_json
 from mngr.cli.framework.terminal_text import strip_controls
-from mngr.mapreduce.journal.journal_rows import AlarmRow, EndedRow
+from mngr.mapreduce.journal.run_rows import AlarmRow, EndedRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -126,10 +126,23 @@ def _plant_odd_names(outputs: str, work_dir: str) -> str:
 
 
 ODD_NAMES = (
-    b"-rf", b"~", b" ", b"a\nb", b"a\tb", b"\x1b[31mred\x1b]0;title\x07", b"\xff\xfe", b"$(touch trapped)",
-    b"`touch trapped`", b"'\"\\", b"*", b"con.", b"<script>alert(1)<", b"n" * 255,
-    "\u202etxt.exe".encode(), "e\u0301".encode(),
-)  # fmt: skip
+    b"-rf",
+    b"~",
+    b" ",
+    b"a\nb",
+    b"a\tb",
+    b"\x1b[31mred\x1b]0;title\x07",
+    b"\xff\xfe",
+    b"$(touch trapped)",
+    b"`touch trapped`",
+    b"'\"\\",
+    b"*",
+    b"con.",
+    b"<script>alert(1)<",
+    b"n" * 255,
+    "\u202etxt.exe".encode(),
+    "e\u0301".encode(),
+)
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x1b[201~\rrm -rf x\r \x9b31m <script>alert(1)</script> \x00 \u202e"
 
 

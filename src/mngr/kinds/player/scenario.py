@@ -18,9 +18,20 @@ if TYPE_CHECKING:
 
 PARK_REASONS = ("rate_limit", "quota", "login")
 RESULT_FORMS = (
-    "complete", "partial", "broken", "empty", "huge", "deep", "types", "words", "other", "half", "link", "pipe",
+    "complete",
+    "partial",
+    "broken",
+    "empty",
+    "huge",
+    "deep",
+    "types",
+    "words",
+    "other",
+    "half",
+    "link",
+    "pipe",
     "folder",
-)  # fmt: skip
+)
 WEAKENINGS = ("asserts", "true", "return", "skip", "xfail", "delete", "conftest")
 CRASH_KINDS = ("KILL", "SEGV", "ABRT", "TERM", "lost")
 HOSTILE_KINDS = ("links", "names", "escapes", "big", "special", "deep", "many", "git")

@@ -105,9 +105,16 @@ def _write_result(player: Player, form: str | dict[str, object]) -> str:
             os.mkdir(path)
         return "done"
     wrong_types = {
-        "v": "1", "task": 7, "outcome": ["fixed"], "before": None, "after": True, "summary": {"a": 1},
-        "changes": "none", "escalations": [3], "runs": {},
-    }  # fmt: skip
+        "v": "1",
+        "task": 7,
+        "outcome": ["fixed"],
+        "before": None,
+        "after": True,
+        "summary": {"a": 1},
+        "changes": "none",
+        "escalations": [3],
+        "runs": {},
+    }
     texts: dict[str, Callable[[], str]] = {
         "complete": lambda: json.dumps(full_result),
         "partial": lambda: json.dumps({key: full_result[key] for key in ("v", "task", "summary")}),
@@ -239,10 +246,22 @@ def _plant_hostile_files(player: Player, kind: str) -> str:
 
 
 STEP_FUNCTIONS: dict[str, Callable[[Player, Any], str | Over]] = {
-    "run": _run_command, "test": _run_test, "edit": _edit_file, "result": _write_result, "spend": _report_usage, "lie": _claim_without_fix, "weaken": _weaken_test,
-    "dirt": _leave_uncommitted_files, "crash": _crash_and_continue_later, "deaf": _hang_ignoring_signals, "flood": _print_megabytes, "park": _park_turn, "retry": _wait_for_retry,
-    "conflict": _edit_shared_line, "hostile": _plant_hostile_files,
-}  # fmt: skip
+    "run": _run_command,
+    "test": _run_test,
+    "edit": _edit_file,
+    "result": _write_result,
+    "spend": _report_usage,
+    "lie": _claim_without_fix,
+    "weaken": _weaken_test,
+    "dirt": _leave_uncommitted_files,
+    "crash": _crash_and_continue_later,
+    "deaf": _hang_ignoring_signals,
+    "flood": _print_megabytes,
+    "park": _park_turn,
+    "retry": _wait_for_retry,
+    "conflict": _edit_shared_line,
+    "hostile": _plant_hostile_files,
+}
 
 
 # --- shared functions

@@ -27,7 +27,7 @@ from mngr.mapreduce.journal.host_rows import (
     ReleaseRow,
 )
 from mngr.mapreduce.journal.journal_file import JournaledState
-from mngr.mapreduce.journal.journal_rows import AlertRow, PreparedRow, PrepareRow, UnpreparedRow
+from mngr.mapreduce.journal.run_rows import AlertRow, PreparedRow, PrepareRow, UnpreparedRow
 from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_dir import RunDir

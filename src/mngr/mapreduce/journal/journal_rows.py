@@ -1,10 +1,9 @@
-"""The rows of a journal: one class for each type, with its effect on the task or host that it is about."""
+"""The rows of a journal about tasks, with their effect on a task, and the table of all types of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mngr.base.size_format import format_count
 from mngr.mapreduce.journal.agent_usage import NO_USAGE, AgentUsage, add_usage
 from mngr.mapreduce.journal.host_rows import (
     HostStartedRow,
@@ -14,9 +13,18 @@ from mngr.mapreduce.journal.host_rows import (
     ReleaseFailedRow,
     ReleaseRow,
 )
+from mngr.mapreduce.journal.run_rows import (
+    AlarmOverRow,
+    AlarmRow,
+    AlertRow,
+    EndedRow,
+    PreparedRow,
+    PrepareRow,
+    ResumedRow,
+    UnpreparedRow,
+    WindowRow,
+)
 from mngr.mapreduce.journal.run_state import JournalRow, Task, TaskState
-
-# Tasks
 
 
 class TaskRow(JournalRow):
@@ -50,11 +58,22 @@ class LaunchRow(TaskRow):
         """Return the task as a new attempt."""
         is_same_agent = task.agent == self.agent == task.task.existing_agent
         return task.replace(
-            state="launching", agent=self.agent, attempt=self.attempt, base=self.base, agent_id=None, is_prompted=False,
+            state="launching",
+            agent=self.agent,
+            attempt=self.attempt,
+            base=self.base,
+            agent_id=None,
+            is_prompted=False,
             agent_kind=task.agent_kind if is_same_agent else None,
-            reminders=0, is_stopped=False, close_reason=None, problem=None, claim={}, check=None,
-            agent_usage=task.agent_usage if is_same_agent else NO_USAGE, began_at=task.began_at or self.at,
-        )  # fmt: skip
+            reminders=0,
+            is_stopped=False,
+            close_reason=None,
+            problem=None,
+            claim={},
+            check=None,
+            agent_usage=task.agent_usage if is_same_agent else NO_USAGE,
+            began_at=task.began_at or self.at,
+        )
 
 
 class LaunchedRow(TaskRow):
@@ -322,109 +341,53 @@ class RestoredRow(TaskRow):
     def apply(self, task: TaskState) -> TaskState:
         """Return the task with its earlier result."""
         return task.replace(
-            state="settled", commit=self.commit, claim=self.claim, check=self.check, problem=self.problem,
-            close_reason=self.close_reason, outcome=self.outcome, reason=self.reason, ended_at=self.at,
-        )  # fmt: skip
-
-
-# The run
-
-
-class MessageRow(JournalRow):
-    """A message to the person who watches the run."""
-
-    text: str
-
-    def describe(self) -> str:
-        """Return the message."""
-        return self.text
-
-
-class AlertRow(MessageRow):
-    """Something that a person should know."""
-
-    type_name = "alert"
-    wait_reason: str | None = None  # why nothing is launched
-
-
-class AlarmRow(MessageRow):
-    """Several tasks failed alike, or the login is dead."""
-
-    type_name = "alarm"
-    error_kind: str = ""
-    stage: str = ""
-    tasks: list[str] = []
-
-    def describe(self) -> str:
-        """Return the message, marked as an alarm."""
-        return f"ALARM: {self.text}"
-
-
-class AlarmOverRow(MessageRow):
-    """The alarm is over."""
-
-    type_name = "alarm_over"
-
-
-class WindowRow(JournalRow):
-    """Fewer agents run at the same time from now on."""
-
-    type_name = "window"
-    size: int
-    why: str | None = None
-
-    def describe(self) -> str:
-        """Return the new limit."""
-        return f"{self.why}: from now on mngr runs at most {format_count(self.size, 'agent')} at the same time"
-
-
-class PrepareRow(JournalRow):
-    """The snapshot for new hosts is about to be made."""
-
-    type_name = "prepare"
-    snapshot: str
-    provider: str | None = None
-
-    def describe(self) -> str:
-        """Return what is being prepared."""
-        return f"mngr prepares one host of {self.provider}, and then creates all other hosts from its snapshot"
-
-
-class PreparedRow(JournalRow):
-    """The snapshot for new hosts is ready, or could not be made."""
-
-    type_name = "prepared"
-    snapshot: str | None = None
-    error: str | None = None
-
-
-class UnpreparedRow(JournalRow):
-    """The snapshot for new hosts was deleted."""
-
-    type_name = "unprepared"
-    snapshot: str
-
-
-class EndedRow(JournalRow):
-    """The run ended."""
-
-    type_name = "ended"
-    outcome: str  # settled | parked
-    why: str | None = None
-
-
-class ResumedRow(JournalRow):
-    """The run continues after an interruption."""
-
-    type_name = "resumed"
+            state="settled",
+            commit=self.commit,
+            claim=self.claim,
+            check=self.check,
+            problem=self.problem,
+            close_reason=self.close_reason,
+            outcome=self.outcome,
+            reason=self.reason,
+            ended_at=self.at,
+        )
 
 
 ROW_CLASSES: Mapping[str, type[JournalRow]] = {
     row_class.type_name: row_class
     for row_class in (
-        NewTaskRow, LaunchRow, LaunchedRow, LaunchFailedRow, BusyRow, PromptedRow, ParkedRow, UnparkedRow, RemindRow, RemindedRow,
-        PullRow, PullFailedRow, PulledRow, CheckRow, CheckedRow, SettledRow, AgainRow, RestoredRow, NewHostRow, ReleaseRow,
-        ReleasedRow, ReleaseFailedRow, HostStoppedRow, HostStartedRow, AlertRow, AlarmRow, AlarmOverRow, WindowRow, PrepareRow, PreparedRow,
-        UnpreparedRow, EndedRow, ResumedRow,
+        NewTaskRow,
+        LaunchRow,
+        LaunchedRow,
+        LaunchFailedRow,
+        BusyRow,
+        PromptedRow,
+        ParkedRow,
+        UnparkedRow,
+        RemindRow,
+        RemindedRow,
+        PullRow,
+        PullFailedRow,
+        PulledRow,
+        CheckRow,
+        CheckedRow,
+        SettledRow,
+        AgainRow,
+        RestoredRow,
+        NewHostRow,
+        ReleaseRow,
+        ReleasedRow,
+        ReleaseFailedRow,
+        HostStoppedRow,
+        HostStartedRow,
+        AlertRow,
+        AlarmRow,
+        AlarmOverRow,
+        WindowRow,
+        PrepareRow,
+        PreparedRow,
+        UnpreparedRow,
+        EndedRow,
+        ResumedRow,
     )
-}  # fmt: skip
+}

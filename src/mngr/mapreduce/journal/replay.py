@@ -7,18 +7,16 @@ from typing import Any, Self
 
 from mngr.base import pause_python_gc
 from mngr.mapreduce.journal.host_rows import HostRow, NewHostRow
-from mngr.mapreduce.journal.journal_rows import (
+from mngr.mapreduce.journal.journal_rows import LaunchRow, NewTaskRow, TaskRow
+from mngr.mapreduce.journal.run_rows import (
     AlarmOverRow,
     AlarmRow,
     AlertRow,
     EndedRow,
-    LaunchRow,
     MessageRow,
-    NewTaskRow,
     PreparedRow,
     PrepareRow,
     ResumedRow,
-    TaskRow,
     UnpreparedRow,
 )
 from mngr.mapreduce.journal.run_state import Alert, JournalRow, RecipeRow, RunState, TaskState

@@ -148,8 +148,13 @@ class Bridge:
         if kind == "gone":
             return HostGone(self.provider, host, message)
         error_classes = {
-            "busy": EngineBusy, "unreachable": Unreachable, "usage": UsageError, "not_found": NotFound, "missing": ServiceUnavailable, "auth": ServiceUnavailable,
-        }  # fmt: skip
+            "busy": EngineBusy,
+            "unreachable": Unreachable,
+            "usage": UsageError,
+            "not_found": NotFound,
+            "missing": ServiceUnavailable,
+            "auth": ServiceUnavailable,
+        }
         if kind == "missing":
             message = f"{self._python} cannot load {self.provider}: {message}"
         return error_classes.get(kind, MngrError)(message, hint)

@@ -23,15 +23,30 @@ RETRY_INTERVAL = 3.0  # seconds; pause between two checks while an answer is lat
 SILENCE_TIMEOUT = 10.0  # seconds; after this time the server must also send a byte
 # Exceptions by name, because classes move between versions. Older versions raise errors with a status instead.
 _ERROR_KINDS = {
-    "AuthError": "auth", "PermissionDeniedError": "auth", "NotFoundError": "not_found", "ResourceExhaustedError": "busy",
-    "ConnectionError": "unreachable", "ServiceError": "unreachable", "SandboxTimeoutError": "ended",
-    "SandboxTerminatedError": "ended", "TimeoutError": "unreachable", "ClientClosed": "unreachable", "StreamTerminatedError": "unreachable",
-    "AlreadyExistsError": "exists", "InvalidError": "usage",
-}  # fmt: skip
+    "AuthError": "auth",
+    "PermissionDeniedError": "auth",
+    "NotFoundError": "not_found",
+    "ResourceExhaustedError": "busy",
+    "ConnectionError": "unreachable",
+    "ServiceError": "unreachable",
+    "SandboxTimeoutError": "ended",
+    "SandboxTerminatedError": "ended",
+    "TimeoutError": "unreachable",
+    "ClientClosed": "unreachable",
+    "StreamTerminatedError": "unreachable",
+    "AlreadyExistsError": "exists",
+    "InvalidError": "usage",
+}
 _STATUS_KINDS = {
-    "UNAUTHENTICATED": "auth", "PERMISSION_DENIED": "auth", "NOT_FOUND": "not_found", "RESOURCE_EXHAUSTED": "busy",
-    "UNAVAILABLE": "unreachable", "DEADLINE_EXCEEDED": "unreachable", "ALREADY_EXISTS": "exists", "INVALID_ARGUMENT": "usage",
-}  # fmt: skip
+    "UNAUTHENTICATED": "auth",
+    "PERMISSION_DENIED": "auth",
+    "NOT_FOUND": "not_found",
+    "RESOURCE_EXHAUSTED": "busy",
+    "UNAVAILABLE": "unreachable",
+    "DEADLINE_EXCEEDED": "unreachable",
+    "ALREADY_EXISTS": "exists",
+    "INVALID_ARGUMENT": "usage",
+}
 
 
 def get_address() -> tuple[str, int]:

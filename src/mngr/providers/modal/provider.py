@@ -115,10 +115,12 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         words: dict[str, object] = {
             "timeout": timeout,
             "idle_timeout": _parse_whole_seconds(options, "idle_timeout"),
-            "region": options.get("region"), "gpu": options.get("gpu"),
+            "region": options.get("region"),
+            "gpu": options.get("gpu"),
             "cpu": parse_number("modal", "cpus", options["cpus"]) if options.get("cpus") else None,
-            "memory": _parse_megabytes(options), **_parse_network(parse_network(options)),
-        }  # fmt: skip
+            "memory": _parse_megabytes(options),
+            **_parse_network(parse_network(options)),
+        }
         return ModalMachine(
             tag=tag,
             origin=_build_image_spec(options),

@@ -49,9 +49,14 @@ class RayBridgeEngine:
         self._actors: dict[str, Any] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}  # the hosts that are being removed
         self.verbs: Mapping[str, Verb] = {
-            "create": self.do_create, "remove": self.do_remove, "locate": self.do_locate, "list": self.do_list,
-            "find_existing": self.do_find_existing, "list_backups": self.do_list_backups, "fetch_backup": self.do_fetch_backup,
-        }  # fmt: skip
+            "create": self.do_create,
+            "remove": self.do_remove,
+            "locate": self.do_locate,
+            "list": self.do_list,
+            "find_existing": self.do_find_existing,
+            "list_backups": self.do_list_backups,
+            "fetch_backup": self.do_fetch_backup,
+        }
 
     async def close(self) -> None:
         if ray.is_initialized():
@@ -397,10 +402,17 @@ class RayCommand:
 def _build_actor_options(actor: str, request: ResourceRequest, node: str | None) -> dict[str, object]:
     """Return Ray's options for a host's actor."""
     options: dict[str, object] = {
-        "name": actor, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True, "max_restarts": 0,
-        "max_concurrency": 1000, "num_cpus": request.cpus, "num_gpus": request.gpus or None,
-        "memory": request.memory or None, "resources": request.resources or None,
-    }  # fmt: skip
+        "name": actor,
+        "namespace": NAMESPACE,
+        "lifetime": "detached",
+        "get_if_exists": True,
+        "max_restarts": 0,
+        "max_concurrency": 1000,
+        "num_cpus": request.cpus,
+        "num_gpus": request.gpus or None,
+        "memory": request.memory or None,
+        "resources": request.resources or None,
+    }
     options["scheduling_strategy"] = (
         pin_to_node(node) if node else {"spread": "SPREAD", "pack": "DEFAULT"}[request.placement]
     )

@@ -124,9 +124,14 @@ def get_or_create_backup(keeper: str, directory: str) -> Any:
     head = {"node:__internal_head__": 0.001}
     has_head = any("node:__internal_head__" in node["Resources"] for node in ray.nodes() if node["Alive"])
     options = {
-        "name": keeper, "namespace": "mngr", "lifetime": "detached", "get_if_exists": True, "num_cpus": 0,
-        "max_restarts": 0, "resources": head if has_head else None,
-    }  # fmt: skip
+        "name": keeper,
+        "namespace": "mngr",
+        "lifetime": "detached",
+        "get_if_exists": True,
+        "num_cpus": 0,
+        "max_restarts": 0,
+        "resources": head if has_head else None,
+    }
     return ray.remote(WorkBackup).options(**options).remote(directory)
 
 

@@ -21,9 +21,21 @@ from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments, Set
 
 # Names of ignored files that a program needs to run: its local settings, but not build results.
 _CARRY_PATTERNS = (
-    ".env", ".env.*", ".envrc", ".dev.vars", ".npmrc", "local.settings*", "settings.local*", "config.local*", "local.properties",
-    "*.local.json", "*.local.toml", "*.local.yaml", "*.local.yml", "local_settings.py",
-)  # fmt: skip
+    ".env",
+    ".env.*",
+    ".envrc",
+    ".dev.vars",
+    ".npmrc",
+    "local.settings*",
+    "settings.local*",
+    "config.local*",
+    "local.properties",
+    "*.local.json",
+    "*.local.toml",
+    "*.local.yaml",
+    "*.local.yml",
+    "local_settings.py",
+)
 _TUTORIAL_PATHS = ("tutorial.sh", "docs/tutorial.sh", "examples/tutorial.sh")
 _TUTORIAL_TESTS = ("tests/e2e", "test/e2e", "e2e")
 

@@ -52,12 +52,25 @@ class LossContract(ContractChecks):
         (row,) = [r for r in client.run_json("list", "--hosts")["hosts"] if r["host"] == client.host]
         assert row["state"] == "UNKNOWN" and row["error"]
         for words in (
-            ("exec", "foo", "--", "true"), ("message", "foo", "-m", "x"), ("capture", "foo"), ("pull", "foo"), ("push", "foo"),
-            ("pull", "foo:README.md", "got"), ("push", "README.md", "foo:x"), ("diff", "foo"), ("events", "foo"),
-            ("stop", "foo"), ("start", "foo"), ("destroy", "--force", "foo"), ("clone", "foo", "bar"),
-            ("snapshot", "create", "foo", "kept"), ("label", "foo", "a=b"), ("rename", "foo", "bar"), ("limit", "foo", "--idle", "1h"),
+            ("exec", "foo", "--", "true"),
+            ("message", "foo", "-m", "x"),
+            ("capture", "foo"),
+            ("pull", "foo"),
+            ("push", "foo"),
+            ("pull", "foo:README.md", "got"),
+            ("push", "README.md", "foo:x"),
+            ("diff", "foo"),
+            ("events", "foo"),
+            ("stop", "foo"),
+            ("start", "foo"),
+            ("destroy", "--force", "foo"),
+            ("clone", "foo", "bar"),
+            ("snapshot", "create", "foo", "kept"),
+            ("label", "foo", "a=b"),
+            ("rename", "foo", "bar"),
+            ("limit", "foo", "--idle", "1h"),
             ("create", client.build_address("new"), *SLEEP_COMMAND),
-        ):  # fmt: skip
+        ):
             result = client(*words, code=6)
             assert result.err.startswith("Error: ") and "there is no agent" not in result.err
         assert client("exec", "here", "--", "echo", "fine").out == "fine\n"

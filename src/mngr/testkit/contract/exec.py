@@ -12,10 +12,31 @@ from mngr.testkit.contract.mngr_program import BackgroundProgram, wait_for
 
 # Text that a shell, a terminal or a protocol on the way could misinterpret.
 ODD_ARGUMENTS = (
-    "", " ", "a b", "it's \"so\"", "$HOME", "`id`", "$(id)", "~", "-n", "--", "!!", "&&", ">x", "%s%d", "{a,b}", "\\n\\0101",
-    "new\nline", "end\n", "tab\t", "return\r", "naïve 日本語 🙂", "\x01\x7f", "x" * 5000,
+    "",
+    " ",
+    "a b",
+    'it\'s "so"',
+    "$HOME",
+    "`id`",
+    "$(id)",
+    "~",
+    "-n",
+    "--",
+    "!!",
+    "&&",
+    ">x",
+    "%s%d",
+    "{a,b}",
+    "\\n\\0101",
+    "new\nline",
+    "end\n",
+    "tab\t",
+    "return\r",
+    "naïve 日本語 🙂",
+    "\x01\x7f",
+    "x" * 5000,
     *(f"{mark}1{mark}{mark}z{mark}" for mark in string.punctuation),
-)  # fmt: skip
+)
 
 
 class ExecContract(ContractChecks):
@@ -47,9 +68,15 @@ class ExecContract(ContractChecks):
     def test_exec_returns_the_exit_code_of_the_command(self, client: Client) -> None:
         client.create("foo", *SLEEP_COMMAND)
         lines = {
-            "exit 0": 0, "exit 1": 1, "exit 6": 6, "exit 125": 125, "exit 127": 127, "exit 255": 255,
-            "kill -TERM $$": 143, "kill -9 $$": 137,
-        }  # fmt: skip
+            "exit 0": 0,
+            "exit 1": 1,
+            "exit 6": 6,
+            "exit 125": 125,
+            "exit 127": 127,
+            "exit 255": 255,
+            "kill -TERM $$": 143,
+            "kill -9 $$": 137,
+        }
         for line, code in lines.items():
             result = client("exec", "foo", "--", "sh", "-c", line, code=code)
             assert (result.out, result.err) == ("", "")

@@ -11,9 +11,27 @@ from mngr.testkit.contract.mngr_program import IS_FULL_SCALE, commit_file, list_
 
 LARGE_FILE_BYTES = 100_000_000 if IS_FULL_SCALE else 5_000_000
 ODD_FILE_NAMES = (
-    "plain.txt", "two words", "new\nline", "-rf", "--help", "naïve 日本語", "it's", 'say "so"', "$HOME", "*", "a\\b", " lead",
-    "trail ", ".hidden", "..dots", "a:b", "%s", "~", "#x", os.fsdecode(b"raw\xff"),
-)  # fmt: skip
+    "plain.txt",
+    "two words",
+    "new\nline",
+    "-rf",
+    "--help",
+    "naïve 日本語",
+    "it's",
+    'say "so"',
+    "$HOME",
+    "*",
+    "a\\b",
+    " lead",
+    "trail ",
+    ".hidden",
+    "..dots",
+    "a:b",
+    "%s",
+    "~",
+    "#x",
+    os.fsdecode(b"raw\xff"),
+)
 
 
 def write_odd_files(directory: Path) -> None:

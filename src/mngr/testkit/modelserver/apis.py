@@ -26,8 +26,11 @@ class ModelApi(Protocol):
 
 
 APIS: dict[str, ModelApi] = {
-    "anthropic": anthropic, "responses": openai_responses, "chat": chat_completions, "gemini": gemini,
-}  # fmt: skip
+    "anthropic": anthropic,
+    "responses": openai_responses,
+    "chat": chat_completions,
+    "gemini": gemini,
+}
 
 
 def find_api(path: str) -> str | None:

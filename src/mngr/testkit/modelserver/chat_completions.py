@@ -141,11 +141,12 @@ def _build_call(name: str, arguments: str) -> CompletionToolCall:
 def _build_usage(answer: ModelAnswer) -> object:
     usage = answer.usage
     return {
-        "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.output,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output,
         "total_tokens": usage.prompt_tokens + usage.output,
         "prompt_tokens_details": {"cached_tokens": usage.cache_read},
         "completion_tokens_details": {"reasoning_tokens": 0},
-    }  # fmt: skip
+    }
 
 
 def _get_stop_reason(answer: ModelAnswer) -> str:

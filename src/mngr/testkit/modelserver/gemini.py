@@ -18,9 +18,14 @@ from mngr.testkit.modelserver.request import (
 )
 
 _ERROR_STATUSES = {
-    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
-    429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
-}  # fmt: skip
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+}
 _STOP_REASONS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
 
@@ -129,12 +134,14 @@ def _build_chunk(answer: ModelAnswer, parts: list[ContentPart], response_id: str
     return {
         "candidates": [candidate],
         "usageMetadata": {
-            "promptTokenCount": usage.prompt_tokens, "candidatesTokenCount": usage.output,
-            "cachedContentTokenCount": usage.cache_read, "totalTokenCount": usage.prompt_tokens + usage.output,
+            "promptTokenCount": usage.prompt_tokens,
+            "candidatesTokenCount": usage.output,
+            "cachedContentTokenCount": usage.cache_read,
+            "totalTokenCount": usage.prompt_tokens + usage.output,
         },
         "modelVersion": answer.model,
         "responseId": response_id,
-    }  # fmt: skip
+    }
 
 
 def _build_calls(answer: ModelAnswer) -> list[ContentPart]:

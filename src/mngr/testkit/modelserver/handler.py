@@ -22,14 +22,20 @@ from mngr.testkit.modelserver.request import ModelRequest, estimate_tokens
 from mngr.testkit.modelserver.tools import resolve_calls
 
 _ERROR_MESSAGES = {
-    401: "invalid x-api-key", 429: "This request would exceed your account's rate limit. Please try again later.",
-    500: "Internal server error", 529: "Overloaded",
-}  # fmt: skip
+    401: "invalid x-api-key",
+    429: "This request would exceed your account's rate limit. Please try again later.",
+    500: "Internal server error",
+    529: "Overloaded",
+}
 _MAX_LOGGED_CHARACTERS = 500  # characters of a text in a log row
 _MODEL_ENTRY = {
-    "id": "scripted-model", "object": "model", "created": 0, "owned_by": "mngr", "type": "model",
+    "id": "scripted-model",
+    "object": "model",
+    "created": 0,
+    "owned_by": "mngr",
+    "type": "model",
     "display_name": "Scripted",
-}  # fmt: skip
+}
 
 
 class ConnectionCut(ConnectionError):

@@ -154,9 +154,12 @@ def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
 def build_stream_error(kind: str, message: str) -> bytes:
     """Return an error event inside a stream."""
     response = {
-        "id": new_id("resp_"), "object": "response", "status": "failed", "output": [],
+        "id": new_id("resp_"),
+        "object": "response",
+        "status": "failed",
+        "output": [],
         "error": {"code": kind, "message": message},
-    }  # fmt: skip
+    }
     return format_sse_event({"type": "response.failed", "sequence_number": 99, "response": response}, "response.failed")
 
 

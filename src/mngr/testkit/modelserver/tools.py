@@ -11,8 +11,15 @@ from mngr.testkit.modelserver.request import ClientTools, ToolParameters
 from mngr.testkit.modelserver.script import ScriptedCall
 
 _SHELL_TOOLS = (
-    "Bash", "bash", "exec_command", "shell_command", "shell", "local_shell", "run_shell_command", "container.exec",
-)  # fmt: skip
+    "Bash",
+    "bash",
+    "exec_command",
+    "shell_command",
+    "shell",
+    "local_shell",
+    "run_shell_command",
+    "container.exec",
+)
 _WRITE_TOOLS = ("Write", "write", "write_file", "create_file")
 _PATH_PARAMETERS = ("file_path", "filePath", "path", "absolute_path")
 

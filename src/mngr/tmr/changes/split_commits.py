@@ -98,9 +98,18 @@ def read_claims(local: Host, repo: str, start: str, claims: Sequence[tuple[str, 
 def _read_history(local: Host, repo: str, commits: Sequence[str], start: str) -> dict[str, tuple[str, UnitCommit]]:
     """Return every commit since the start, with its first parent."""
     args = (
-        "log", "-z", "--no-show-signature", "--no-notes", "--no-color", "--encoding=UTF-8", "--date=raw", "--first-parent",
-        "--max-count=50000", f"--format={_FIELDS}", "--stdin",
-    )  # fmt: skip
+        "log",
+        "-z",
+        "--no-show-signature",
+        "--no-notes",
+        "--no-color",
+        "--encoding=UTF-8",
+        "--date=raw",
+        "--first-parent",
+        "--max-count=50000",
+        f"--format={_FIELDS}",
+        "--stdin",
+    )
     request = "".join([*(f"{name}\n" for name in commits), f"^{start}\n"]).encode()
     fields = (
         git.run_checked(local, repo, *GIT_SAFE_ARGS, *args, stdin=request, git_command=git.ISOLATED_GIT).split("\0")

@@ -52,9 +52,21 @@ def list_file_edits(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) ->
         return []
     request = "".join(f"{old} {new}\n" for old, new in pairs).encode()
     args = (
-        "diff-tree", "--stdin", "-r", "-z", "--raw", "-p", "-U0", "--inter-hunk-context=0", "--no-renames", "--no-abbrev",
-        "--no-color", "--no-ext-diff", "--no-textconv", "--diff-algorithm=histogram",
-    )  # fmt: skip
+        "diff-tree",
+        "--stdin",
+        "-r",
+        "-z",
+        "--raw",
+        "-p",
+        "-U0",
+        "--inter-hunk-context=0",
+        "--no-renames",
+        "--no-abbrev",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--diff-algorithm=histogram",
+    )
     result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request, git_command=git.ISOLATED_GIT)
     if result.code:
         raise MngrError(f"git diff-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))

@@ -15,11 +15,17 @@ from mngr.host import git
 from mngr.host.protocol import Host
 
 # The user's settings for merges must not change the results of mngr's merges.
-GIT_SAFE_ARGS = (
-    "--no-replace-objects", "-c", "core.hooksPath=/dev/null", "-c", "core.attributesFile=/dev/null",
-    "-c", "core.bigFileThreshold=1m", "-c", "merge.renames=true", "-c", "merge.directoryRenames=false",
-    "-c", "merge.conflictStyle=merge", "-c", "diff.renameLimit=1000", "-c", "core.quotePath=false",
-)  # fmt: skip
+_CONFIG_OPTIONS = git.build_config_options(
+    "core.hooksPath=/dev/null",
+    "core.attributesFile=/dev/null",
+    "core.bigFileThreshold=1m",
+    "merge.renames=true",
+    "merge.directoryRenames=false",
+    "merge.conflictStyle=merge",
+    "diff.renameLimit=1000",
+    "core.quotePath=false",
+)
+GIT_SAFE_ARGS = ("--no-replace-objects", *_CONFIG_OPTIONS)
 ABSENT_MODE = "000000"
 TREE_MODE = "040000"
 MNGR_AUTHOR = "mngr <mngr@localhost>"

@@ -84,7 +84,7 @@ class _Forge(Struct):
             "--target-branch",
             base,
         ]
-        return ["glab", "mr", "create", "--draft", *args, "--yes"]  # fmt: skip
+        return ["glab", "mr", "create", "--draft", *args, "--yes"]
 
     def build_edit_command(self, body: str, is_draft: bool) -> list[str]:
         """Return the command that edits the pull request. On GitLab, a title without its mark would end the draft."""

@@ -227,11 +227,14 @@ def _format_durations(facts: PullRequestFacts) -> str:
 def render_branch_commands(facts: PullRequestFacts, level: int = 0) -> str:
     """Render the commands that change the branch, and where the whole report is."""
     rows = (
-        (f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"', "exclude a change; mngr rebuilds and tests the branch"),
+        (
+            f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"',
+            "exclude a change; mngr rebuilds and tests the branch",
+        ),
         (f"mngr tmr integrate {facts.run} --with CHANGE", "include the change again"),
         ('mngr tmr redo CHANGE -m "…"', "ask the agent that made a change to revise it"),
         (f"mngr tmr report {facts.run} --open", "open the report with all evidence"),
-    )  # fmt: skip
+    )
     width = max(len(command) for command, _ in rows)
     commands = "\n".join(f"{command:{width}}  # {comment}" for command, comment in rows)
     text = "The person who started this run can change the branch. CHANGE is an id from this text, such as `3fa9c1`."

@@ -29,10 +29,34 @@ _SECTIONS = {
 }
 # Sections are shortened in this order until the text fits: the least read first, the names of fixes and reasons last.
 _SHORTENING_STEPS = (
-    "edits 1", "questions 1", "tasks 1", "edits 2", "failing 1", "regressions 1", "fixes 1", "review 1", "excluded 1", "edits 3",
-    "questions 2", "tasks 2", "fixes 2", "excluded 2", "review 2", "tasks 3", "fixes 3", "excluded 3", "review 3", "fixes 4",
-    "excluded 4", "review 4", "excluded 5", "fixes 5", "review 5", "excluded 6", "fixes 6",
-)  # fmt: skip
+    "edits 1",
+    "questions 1",
+    "tasks 1",
+    "edits 2",
+    "failing 1",
+    "regressions 1",
+    "fixes 1",
+    "review 1",
+    "excluded 1",
+    "edits 3",
+    "questions 2",
+    "tasks 2",
+    "fixes 2",
+    "excluded 2",
+    "review 2",
+    "tasks 3",
+    "fixes 3",
+    "excluded 3",
+    "review 3",
+    "fixes 4",
+    "excluded 4",
+    "review 4",
+    "excluded 5",
+    "fixes 5",
+    "review 5",
+    "excluded 6",
+    "fixes 6",
+)
 
 
 def build_pull_request(facts: PullRequestFacts) -> tuple[str, str]:

@@ -172,9 +172,12 @@ def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Ju
         text = read_answer(os.path.join(folder, _ORDER))
         try:
             rows = [
-                {"changes": [str(name) for name in row["changes"]], "reason": clean_untrusted_text.clean_line(str(row["reason"]), 300)}
+                {
+                    "changes": [str(name) for name in row["changes"]],
+                    "reason": clean_untrusted_text.clean_line(str(row["reason"]), 300),
+                }
                 for row in parse_json(text)
-            ]  # fmt: skip
+            ]
         except (ValueError, TypeError, KeyError):
             return Judgement(problem=f"`$MNGR_OUTPUT_DIR/{_ORDER}` does not hold a JSON list in the requested form.")
         if sorted(sorted(row["changes"]) for row in rows) != sorted(expected):

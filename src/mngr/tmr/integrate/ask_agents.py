@@ -14,8 +14,9 @@ from mngr.base.paths import open_plain_file
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal import host_costs
 from mngr.mapreduce.journal.journal_file import Journal, JournaledState, read_journal
-from mngr.mapreduce.journal.journal_rows import AlarmRow, AlertRow, LaunchedRow, SettledRow
+from mngr.mapreduce.journal.journal_rows import LaunchedRow, SettledRow
 from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_rows import AlarmRow, AlertRow
 from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir

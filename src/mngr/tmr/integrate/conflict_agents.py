@@ -265,9 +265,13 @@ class _ConflictRecipe:
     def _make_job(self, case: _ConflictCase, task: TaskState) -> dict[str, object]:
         test = case.item.tests[0] if case.item.tests else ""
         return {
-            "job": "merge", "task": task.task.slug, "test": test, "paths": case.paths, "commit": case.marked_commit,
+            "job": "merge",
+            "task": task.task.slug,
+            "test": test,
+            "paths": case.paths,
+            "commit": case.marked_commit,
             "command": choose_runner_of_plan(self._plan).command(test) if test else [],
-        }  # fmt: skip
+        }
 
     def _read_diff(self, change: Change) -> str:
         args = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")

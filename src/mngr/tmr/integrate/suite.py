@@ -111,10 +111,17 @@ class Suite:
         pairs = (row.split("\t", 1) for row in listing.split("\0") if "\t" in row)
         rows = {path: entry for entry, path in pairs}
         keys = {
-            test: [_RULES_VERSION, self._plan.pytest, self._plan.args, test, [[path, rows.get(path)] for path in imported], self._rooms.cache_key]
+            test: [
+                _RULES_VERSION,
+                self._plan.pytest,
+                self._plan.args,
+                test,
+                [[path, rows.get(path)] for path in imported],
+                self._rooms.cache_key,
+            ]
             for test, imported in files.items()
             if imported is not None
-        }  # fmt: skip
+        }
         results = {
             test: single_result for test, key in keys.items() if (single_result := self._find_cached(key)) is not None
         }

@@ -23,8 +23,18 @@ _MAX_PROMPT_BYTES = 1024 * 1024
 PROJECT_PROMPT_FILE = os.path.join(".mngr", "prompt.md")
 _SHARED_END_MARKER = "<!-- From here on it differs from task to task. -->"
 _PLACEHOLDERS = (
-    "task", "verdict", "command", "block", "evidence", "root_cause", "affected_tests", "covered", "rejected", "hint", "job",
-)  # fmt: skip
+    "task",
+    "verdict",
+    "command",
+    "block",
+    "evidence",
+    "root_cause",
+    "affected_tests",
+    "covered",
+    "rejected",
+    "hint",
+    "job",
+)
 _PLACEHOLDER_PATTERN = re.compile(r"\{\{ *(\w+) *\}\}")
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"

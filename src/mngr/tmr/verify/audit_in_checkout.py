@@ -216,8 +216,12 @@ def _list_parts(source: bytes, name: str) -> list[str]:
         ast.dump(node)
         for node in ast.parse(source).body
         if not isinstance(node, (ast.Import, ast.ImportFrom))
-        and not (isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test") and node.name != name)
-    ]  # fmt: skip
+        and not (
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and node.name.startswith("test")
+            and node.name != name
+        )
+    ]
 
 
 # Cached results

@@ -91,9 +91,19 @@ class HelpRunner:
         self.program = program
         self.place = directory
         self.env = {
-            "PATH": shell.get_path_without_relative_entries(), "HOME": directory, "TMPDIR": directory, "LANG": "C.UTF-8", "TERM": "dumb", "COLUMNS": "200",
-            "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "MANWIDTH": "200", "TMUX_TMPDIR": directory,
-        }  # fmt: skip
+            "PATH": shell.get_path_without_relative_entries(),
+            "HOME": directory,
+            "TMPDIR": directory,
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+            "PAGER": "cat",
+            "GIT_PAGER": "cat",
+            "MANPAGER": "cat",
+            "MANWIDTH": "200",
+            "TMUX_TMPDIR": directory,
+        }
         self.name = os.path.basename(program[0])
         self.problems: list[ReadProblem] = []
         self._left = _MAX_CALLS

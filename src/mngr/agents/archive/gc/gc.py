@@ -41,9 +41,18 @@ def collect_garbage(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
     if not ctx.home.exists():
         return []
     finders = (
-        _list_interrupted_agents, _list_stale_names, _list_interrupted_destroys, mngr_homes_on_hosts.list_remote_tasks, _list_stray_sessions, _list_expired_trash, _list_interrupted_saves, *unused_caches.FINDERS,
-        _list_unknown_work_dirs, hosts.list_leftover_hosts, hosts.list_old_host_facts,
-    )  # fmt: skip
+        _list_interrupted_agents,
+        _list_stale_names,
+        _list_interrupted_destroys,
+        mngr_homes_on_hosts.list_remote_tasks,
+        _list_stray_sessions,
+        _list_expired_trash,
+        _list_interrupted_saves,
+        *unused_caches.FINDERS,
+        _list_unknown_work_dirs,
+        hosts.list_leftover_hosts,
+        hosts.list_old_host_facts,
+    )
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):
         survey = survey_hosts(ctx)
         outcomes = [_run_task(task, dry_run) for task in hosts.list_unreachable_hosts(survey)]

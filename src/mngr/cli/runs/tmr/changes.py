@@ -69,9 +69,13 @@ def run(cli: Cli, args: Args) -> int:
     conflicts_by_id = map_conflicts(list_conflicts(cli.context.local_host, run_dir.repo, gathered.changes))
     integration = find_integration(run_dir) or Integration()
     rows = {
-        change.id: {**encode(change), "conflicts_with": sorted(conflicts_by_id.get(change.id, ())), "integration": _find_integration_result(change, integration)}
+        change.id: {
+            **encode(change),
+            "conflicts_with": sorted(conflicts_by_id.get(change.id, ())),
+            "integration": _find_integration_result(change, integration),
+        }
         for change in gathered.changes
-    }  # fmt: skip
+    }
     if change_word is not None:
         change = _get_change(run_dir, gathered.changes, change_word, args["run"])
         row = {**rows[change.id], **({"diff": _read_diff(cli, run_dir, change)} if args["diff"] else {})}

@@ -274,9 +274,11 @@ def _find_origin(
         assignments = [
             stmt
             for stmt in source_edits.iter_statements(function)
-            if isinstance(stmt, ast.Assign) and stmt.lineno < node.lineno and source_edits.get_called_name(stmt.value) == "run"
+            if isinstance(stmt, ast.Assign)
+            and stmt.lineno < node.lineno
+            and source_edits.get_called_name(stmt.value) == "run"
             and ast.dump(stmt.targets[0]) == ast.dump(part.value).replace("Load()", "Store()")
-        ]  # fmt: skip
+        ]
         for number, run in reversed(list(enumerate(case.runs))):
             if (
                 assignments

@@ -16,9 +16,18 @@ import pytest
 
 ROWS_PATH = os.environ.get("MNGR_MECHANIC_ROWS", os.devnull)
 EXPECTATION_METHODS = (
-    "to_succeed", "to_fail", "to_have_exit_code", "to_contain", "not_to_contain", "to_match", "not_to_match",
-    "to_be_empty", "to_equal", "to_match_lines", "to_match_tree",
-)  # fmt: skip
+    "to_succeed",
+    "to_fail",
+    "to_have_exit_code",
+    "to_contain",
+    "not_to_contain",
+    "to_match",
+    "not_to_match",
+    "to_be_empty",
+    "to_equal",
+    "to_match_lines",
+    "to_match_tree",
+)
 MOST_FILES, MOST_BYTES = 300, 20_000  # limits for the files of a watched directory and for the size of each
 _is_nested = False  # True inside a check: checks that another check calls are not recorded
 _results: list[Any] = []  # results of this test, in order; kept alive because they are found by identity

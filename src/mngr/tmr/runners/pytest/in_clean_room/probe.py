@@ -200,9 +200,11 @@ def _describe_failure(excinfo: Any) -> dict[str, object]:
         visited.add(id(inner))
         root = inner
     return {
-        "exception": _format_type(error), "cause": "" if root is error else _format_type(root),
-        "message": _get_text_or_placeholder(lambda: str(error))[:_MAX_TEXT], "frames": _list_frames(error.__traceback__),
-    }  # fmt: skip
+        "exception": _format_type(error),
+        "cause": "" if root is error else _format_type(root),
+        "message": _get_text_or_placeholder(lambda: str(error))[:_MAX_TEXT],
+        "frames": _list_frames(error.__traceback__),
+    }
 
 
 def _format_type(error: BaseException) -> str:
@@ -256,9 +258,12 @@ def _tail(text: str, most: int) -> str:
 
 def _describe_session(config: Any) -> dict[str, object]:
     answer: dict[str, object] = {
-        "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__, "platform": sys.platform,
-        "imported": {name: path for name in _list_importable() if (path := _find_imported_file(name))}, "checkout_modules": _list_checkout_modules(),
-    }  # fmt: skip
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "pytest": pytest.__version__,
+        "platform": sys.platform,
+        "imported": {name: path for name in _list_importable() if (path := _find_imported_file(name))},
+        "checkout_modules": _list_checkout_modules(),
+    }
     if FACTS.get("resolve"):
         answer["resolved"] = {
             "packages": _locate_packages(),
