@@ -84,3 +84,9 @@ def test_a_python_that_a_setup_installed_is_visible(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["cache/packages/abc/home", "cache/packages/a-1.home/pythons", "work/bar"])
 def test_no_other_file_of_mngr_is_visible_as_a_python(tmp_path: Path, name: str) -> None:
     assert list_shown_dirs(tmp_path / "home", make_python(tmp_path / "home" / name / "cpython-3.12")) == []
+
+
+def test_a_path_with_bin_shows_no_directory_at_the_top(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`/bin` has a directory `lib` next to it, but a directory such as `/share` can hold anything."""
+    monkeypatch.setattr(visible_files, "_INSTALLATION_PARTS", ("bin", "lib", "var"))
+    assert "/var" not in visible_files.list_program_paths(Home(str(tmp_path / "home")), "/bin:/usr/bin", "sh")

@@ -206,9 +206,11 @@ def list_program_paths(home: Home, search_path: str, program: str) -> list[str]:
     paths: dict[str, None] = {}
     secrets = tuple(os.path.realpath(candidate) for candidate in _list_secret_dirs(home))
     for candidate in _iter_installations(search_path, program, secrets[1]):
+        if _is_below(candidate, (*SYSTEM_DIRS, *paths)):
+            continue
         real_path = os.path.realpath(candidate)
         is_secret = any(_is_below(secret, (real_path,)) for secret in secrets) or _is_below(real_path, secrets[1:])
-        if not is_secret and not _is_below(candidate, (*SYSTEM_DIRS, *paths)):
+        if not is_secret:
             paths[candidate] = None
     return list(paths)
 
@@ -220,16 +222,20 @@ def _iter_installations(search_path: str, program: str, mngr_home: str) -> Itera
         if os.path.isabs(folder) and os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK):
             yield from _list_installation_parts(_find_installation_dir(folder) or os.path.normpath(folder))
             files += [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
+    installations: dict[str, None] = {}  # Many links lead to the same one.
     for file in files:
         real_path = os.path.realpath(file)
-        is_from_agent = _is_below(
-            os.path.realpath(os.path.dirname(file)), (mngr_home,)
-        )  # An agent's link may lead anywhere.
-        if os.path.isfile(real_path) and not is_from_agent:
-            for target in dict.fromkeys((real_path, _resolve_link_once(file))):
-                modules = _find_node_modules(target)
-                installation = _find_installation_dir(os.path.dirname(target))
-                yield from [modules] if modules else _list_installation_parts(installation or target)
+        targets = dict.fromkeys((real_path, _resolve_link_once(file)))
+        hidden_targets = [target for target in targets if not _is_below(target, SYSTEM_DIRS)]
+        if not hidden_targets or not os.path.isfile(real_path):
+            continue
+        if _is_below(os.path.realpath(os.path.dirname(file)), (mngr_home,)):
+            continue  # An agent's link may lead anywhere.
+        for target in hidden_targets:
+            modules = _find_node_modules(target)
+            installations[modules or _find_installation_dir(os.path.dirname(target)) or target] = None
+    for installation in installations:
+        yield from _list_installation_parts(installation)
     if files[:1] == [program]:
         yield program
 
@@ -249,11 +255,10 @@ def _find_node_modules(path: str) -> str | None:
 def _find_installation_dir(folder: str) -> str | None:
     """Return the parent of a directory of programs when it looks like an installation, or None."""
     parent, name = os.path.split(os.path.normpath(folder))
+    if name not in _PROGRAM_DIRS:
+        return None
     home = os.path.realpath(os.path.expanduser("~"))
-    if name not in _PROGRAM_DIRS or os.path.realpath(parent) in (
-        home,
-        f"{home}/.local",
-    ):  # These also hold private files.
+    if os.path.realpath(parent) in ("/", home, f"{home}/.local"):  # These also hold private files.
         return None
     return parent if any(os.path.isdir(os.path.join(parent, lib_name)) for lib_name in _LIBRARY_DIRS) else None
 
