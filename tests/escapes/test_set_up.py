@@ -37,6 +37,13 @@ PASS_TOKEN_TO_BRANCH = (
     "create foo --sandbox --branch other:foo --pass-env TOKEN -- sleep 1000",
     "exec foo -- cat read",
 )
+POISON_PACKAGE = (
+    "git -c safe.directory=* checkout -q other",
+    "create foo -- sleep 1000",
+    "git -c safe.directory=* checkout -q main",
+    "create bar -- sleep 1000",
+    "exec bar -- cat read",
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,7 @@ ATTEMPTS = [
     SetUpAttempt("a set-up makes a copy part of another repository", 'git init -q fake; commit fake; git -C fake config core.fsmonitor "touch $MARK; false"; echo "gitdir: fake/.git" >.git', (COPY, "git -C {STATE}/work/foo status")),
     SetUpAttempt("a set-up finds a variable that the user passes to the agent", FIND_TOKEN, PASS_TOKEN, False),
     SetUpAttempt("a set-up of another branch finds a variable that the user passes to the sandboxed agent", FIND_TOKEN, PASS_TOKEN_TO_BRANCH, False),
+    SetUpAttempt("a set-up of a branch that the user reviews changes a package for the main branch", 'cat ~/package >read; echo MARK >~/package', POISON_PACKAGE),
     SetUpAttempt("a set-up leaves a process that waits for the agent", '(sleep 1; touch "$MARK") >/dev/null 2>&1 &', (CREATE, "exec foo -- sleep 2")),
 ]  # fmt: skip
 

@@ -41,6 +41,22 @@ def test_untrusted_content_neither_reads_nor_fills_the_package_cache(mngr: MngrP
     assert len(list((mngr.home / "cache/packages").iterdir())) == 1
 
 
+@pytest.mark.parametrize("default_branch", ["main", "trunk"])
+def test_a_branch_that_the_user_checks_out_has_its_own_package_cache(mngr: MngrProgram, default_branch: str) -> None:
+    """mngr does not know which branch is the default one if none is called main or master."""
+    run_git(mngr.repo, "branch", "-m", default_branch)
+    configure_setup(mngr, "echo $MNGR_AGENT_NAME | tee -a $UV_PYTHON_INSTALL_DIR/list >>~/list; cat ~/list")
+    run_git(mngr.repo, "checkout", "-qb", "other")
+    for name, branch in [("one", "other"), ("two", default_branch), ("three", "other"), ("four", default_branch)]:
+        run_git(mngr.repo, "checkout", "-q", branch)
+        commit_file(mngr.repo, "package.json", f'{{"name": "{name}"}}')
+        mngr("create", name, *RUN)
+    assert read_log(mngr, "three") == "one\nthree\n"
+    assert read_log(mngr, "four") == "two\nfour\n"
+    lists = sorted(path.read_text() for path in (mngr.home / "cache/packages").glob("*/pythons/list"))
+    assert lists == ["one\nthree\n", "two\nfour\n"]
+
+
 def create_trusted_then_untrusted(mngr: MngrProgram) -> None:
     """Create the agent `one` from the user's checkout, and the agent `two` from another branch."""
     mngr("create", "one", *RUN)

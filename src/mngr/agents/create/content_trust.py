@@ -49,7 +49,10 @@ def _get_project_host(ctx: Context, plan: CreatePlan) -> Host:
 
 
 def _find_branch_cache(host: Host, project_dir: str, commit: str) -> str | None:
-    """Return None if a commit of the checked-out branch is on the default branch, else a name for the branch."""
+    """Return None if a commit of the checked-out branch is on the default branch, else a name for the branch.
+
+    Without a known default branch, no branch counts for the whole project.
+    """
     import hashlib
 
     listed = git.run(host, project_dir, "symbolic-ref", "-q", "refs/remotes/origin/HEAD", git_command=git.SAFE_GIT)
@@ -61,7 +64,7 @@ def _find_branch_cache(host: Host, project_dir: str, commit: str) -> str | None:
     if current in defaults:
         return None
     known = [ref for ref in (*defaults, remote_branch) if ref and _has_ref(host, project_dir, ref)]
-    if not known or any(_is_ancestor(host, project_dir, commit, ref) for ref in known):
+    if any(_is_ancestor(host, project_dir, commit, ref) for ref in known):
         return None
     return "branch-" + hashlib.sha256((current or commit).encode()).hexdigest()[:16]
 

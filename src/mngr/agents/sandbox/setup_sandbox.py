@@ -46,9 +46,9 @@ class SetupPlaces(Struct):
     """The directories that a set-up uses besides the work dir."""
 
     packages: str  # its home, where package managers keep their caches
-    pythons: str  # where uv installs Pythons; only set-ups with trusted content may write there
+    pythons: str  # where uv installs Pythons; only set-ups of the same trusted branch may write there
     scratch: str  # its /tmp, which mngr deletes afterwards
-    is_shared: bool  # all set-ups with trusted content use the same packages; other set-ups get an empty home
+    is_shared: bool  # all set-ups of a trusted branch use the same packages; other set-ups get an empty home
 
 
 def build_argv(

@@ -147,6 +147,13 @@ class SetupOrigin(Struct):
     is_trusted: bool  # the user's checkout contains the content
     cache_name: str | None  # the result is cached for this name only; empty: not at all; None: for the whole project
 
+    def get_package_owner(self, project: str) -> str:
+        """Return a name for the package cache: one for the default branch, and one for each other checked-out branch.
+
+        Untrusted content writes to neither.
+        """
+        return f"{project}\0{self.cache_name}" if self.is_trusted and self.cache_name is not None else project
+
 
 NOT_CACHED = SetupOrigin(is_trusted=False, cache_name="")
 
@@ -161,7 +168,8 @@ def run_or_reuse_setup(
 ) -> None:
     """Make the work dir runnable: copy the cached result of the same set-up, or run the set-up.
 
-    `find_origin` tells which later set-ups may reuse the result. Set-ups of the same `project` share downloaded packages.
+    `find_origin` tells which later set-ups may reuse the result. Set-ups of the same branch of a `project` share
+    downloaded packages.
     """
     command = settings.get("project.setup")
     if not command:
@@ -184,7 +192,8 @@ def run_or_reuse_setup(
         before = _list_untracked_rows(host, record)
         carried = _list_ignored_files(host, record.work_dir, before or set())
         with without_private_variables(host, host.home.agent_dir(record.id)):
-            run_setup(host, record, settings, project=project, is_trusted=origin.is_trusted)
+            owner = origin.get_package_owner(project)
+            run_setup(host, record, settings, package_owner=owner, is_trusted=origin.is_trusted)
         after = _list_untracked_rows(host, record)
         if before is None or after is None or origin.cache_name == "" or _has_fetched_submodules(host, record.work_dir):
             return

@@ -31,7 +31,7 @@ def run_setup(
     record: AgentRecord,
     settings: Settings,
     *,
-    project: str,
+    package_owner: str,
     is_trusted: bool,
 ) -> None:
     """Run the set-up command in the work dir. Raise MngrError with the log's last lines if the command fails.
@@ -39,7 +39,7 @@ def run_setup(
     `is_trusted` says that the user's checkout contains the content of the work dir.
     """
     if _has_setup_sandbox(host, record, settings, is_trusted=is_trusted):
-        _run_in_sandbox(host, record, settings, project, is_trusted=is_trusted)
+        _run_in_sandbox(host, record, settings, package_owner, is_trusted=is_trusted)
     else:
         _run_as_agent(host, record, settings.get("project.setup"))
 
@@ -92,7 +92,7 @@ def _run_in_sandbox(
     host: Host,
     record: AgentRecord,
     settings: Settings,
-    project: str,
+    package_owner: str,
     *,
     is_trusted: bool,
 ) -> None:
@@ -101,7 +101,7 @@ def _run_in_sandbox(
     env_file, log = os.path.join(directory, "env"), os.path.join(directory, "setup.log")
     search_path = host.run(["sh", "-c", '. "$1"; printf %s "$PATH"', "path", env_file]).text
     command = settings.get("project.setup")
-    places = _make_setup_places(host, record, project, is_trusted=is_trusted)
+    places = _make_setup_places(host, record, package_owner, is_trusted=is_trusted)
     try:
         sandbox_argv = setup_sandbox.build_argv(
             host,
@@ -127,10 +127,10 @@ def _run_in_sandbox(
         raise _make_setup_error(host, log, command, result.code, hint)
 
 
-def _make_setup_places(host: Host, record: AgentRecord, project: str, *, is_trusted: bool) -> SetupPlaces:
+def _make_setup_places(host: Host, record: AgentRecord, package_owner: str, *, is_trusted: bool) -> SetupPlaces:
     """Create the directories of a set-up. Untrusted content gets an empty package cache, deleted afterwards."""
     cache = os.path.join(host.home.cache, "packages")
-    shared_dir = os.path.join(cache, hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()[:24])
+    shared_dir = os.path.join(cache, hashlib.sha256(package_owner.encode("utf-8", "surrogateescape")).hexdigest()[:24])
     places = SetupPlaces(
         packages=os.path.join(shared_dir, "home") if is_trusted else os.path.join(cache, f"{record.id}.home"),
         pythons=os.path.join(shared_dir, visible_files.PYTHONS_NAME),
