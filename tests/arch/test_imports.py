@@ -97,7 +97,7 @@ def test_commands_about_runs_import_no_templates_unless_they_write_pages(mngr: M
 ON_THE_PATH = ("cli", "base", "host", "kinds", "providers", "plugins", "e2e", "api.py", "__init__.py")
 # Single files that mngr sends to a host or into a clean room.
 SENT = (
-    "probe.py clean_room_program.py resource_limits.py workspace_protection.py lfs_files.py protect_setup_files.py sandbox_check.py tracer.py "
+    "observe_pytest.py clean_room_program.py resource_limits.py workspace_protection.py lfs_files.py protect_setup_files.py sandbox_check.py tracer.py "
     "replaced_files.py imported_files.py trial_driver.py outcome_path.py recorded_calls.py similar_calls.py similar_calls_report.py similar_values.py exact_equality.py selected_tests.py collected_tests.py suite_lines.py "
     "stub_program.py stub_plugin.py network_proxy.py visible_files.py"
 ).split()

@@ -48,7 +48,7 @@ def test_only_the_shell_module_starts_processes() -> None:
         and not {"contract", "e2e", "mechanic", "bridge"} & set(path.parts)  # these are separate from the program
         and path.name
         not in (  # run in the project's own Python
-            "probe.py",
+            "observe_pytest.py",
             "recorded_calls.py",
             "similar_calls.py",
             "stub_program.py",
@@ -57,7 +57,7 @@ def test_only_the_shell_module_starts_processes() -> None:
     }
     in_bridges = {  # these run in the Python with an engine's library, or on its hosts
         "providers/modal/modal_calls.py",
-        "providers/modal/control_plane_probe.py",
+        "providers/modal/check_control_plane.py",
         "providers/modal/run_in_sandbox.py",
         "providers/ray/ray_calls.py",
         "providers/ray/host_actor.py",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IMAGE_CACHE_PREFIX = "alike-"  # cache files with the facts that all hosts of an image share
 # Reports of host_facts.sh that have no field in HostFacts.
-PROBED_FACTS = (
+REPORTED_FACTS = (
     "os",
     "boot",
     "clock",
@@ -41,7 +41,7 @@ class HostFacts(Struct):
     home: str = ""  # the agents' home on the host
     uid: int = 0
     login: str = ""  # the name of the user
-    probed: dict[str, str] = {}  # by a name of PROBED_FACTS
+    reported: dict[str, str] = {}  # by a name of REPORTED_FACTS
     env: dict[str, str] = {}  # the variables of a person who logs in on the host
     network: str | None = None  # the network mode that the host was created with
     options: dict[str, object] = {}  # the options of `-b` that the host was created with
@@ -61,7 +61,7 @@ def parse_facts(row: dict[str, object]) -> HostFacts:
         home=get_text(row, "home"),
         uid=int(str(row.get("uid") or 0)),
         login=get_text(row, "login"),
-        probed={key: str(row[key]) for key in PROBED_FACTS if key in row},
+        reported={key: str(row[key]) for key in REPORTED_FACTS if key in row},
         env={name: str(value) for name, value in get_object(row, "env").items()},
         network=find_text(row, "network"),
         options=get_object(row, "options"),
@@ -75,14 +75,14 @@ def parse_facts(row: dict[str, object]) -> HostFacts:
     )
 
 
-_SHARED_KEYS = {"v", *HostFacts._fields, *PROBED_FACTS} - {"probed", "own"}
+_SHARED_KEYS = {"v", *HostFacts._fields, *REPORTED_FACTS} - {"reported", "own"}
 
 
 def encode_facts(facts: HostFacts) -> dict[str, object]:
     """Return the facts as a JSON object without the fields that have their default."""
     fields = facts.to_dict()
     changed = {key: value for key, value in fields.items() if value != HostFacts._defaults[key]}
-    return {**changed.pop("probed", {}), **changed.pop("own", {}), **changed}
+    return {**changed.pop("reported", {}), **changed.pop("own", {}), **changed}
 
 
 def compute_owner_key(home: Home) -> str:

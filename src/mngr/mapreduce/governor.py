@@ -11,7 +11,7 @@ from mngr.mapreduce.journal.run_rows import AlarmRow
 _GIB = 1 << 30
 _MIN_PARALLEL = 1.0
 _RATE_LIMIT_HOLD = 20.0  # rate limits reported within this many seconds count as one limit
-# Seconds until the next probe while an alarm is open; the delay doubles each time.
+# Seconds until the next probe, a start of one agent while an alarm is open; the delay doubles each time.
 _FIRST_PROBE_DELAY, _MAX_PROBE_DELAY = 5.0, 300.0
 # Seconds until the next try after a provider refused; the delay doubles each time.
 _FIRST_REFUSAL_DELAY, _MAX_REFUSAL_DELAY = 1.0, 60.0

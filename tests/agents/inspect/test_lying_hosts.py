@@ -220,7 +220,7 @@ def test_only_valid_facts_of_a_host_are_kept(mngr: MngrProgram, boxes: Boxes) ->
         "clock 1_0",
     ]
     answer = "\n".join(["home /x", "uid 0", "load 0.25", "os Linux", *invalid_lines, "@0;"])
-    assert host_preparation.probe_host(Teller(answer), "box").facts == {
+    assert host_preparation.read_host_facts(Teller(answer), "box").facts == {
         "home": "/x",
         "uid": "0",
         "load": "0.25",

@@ -75,7 +75,7 @@ def test_a_stopped_host_is_one_image_and_a_destroyed_host_leaves_nothing(mngr: M
     assert mngr("gc").err == "nothing to clean up\n"
 
 
-def test_only_one_host_of_an_image_is_probed(mngr: MngrProgram, plane: Modal) -> None:
+def test_mngr_reads_the_facts_of_only_one_host_of_an_image(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@.modal", *RUN)
     name = 'Ann "A\\" B'
     run_git(mngr.repo, "config", "user.name", name)

@@ -106,7 +106,7 @@ FILES = {
 
         def test_is_clean():
             assert sorted(os.listdir(".")) == [".git", ".gitignore", "README.md", *FILES]
-            assert "MNGR_PROBE" not in "".join(os.environ) and "PYTHONPATH" not in os.environ
+            assert "MNGR_OBSERVER" not in "".join(os.environ) and "PYTHONPATH" not in os.environ
             open("dirt", "w").close()
             open("dirt.log", "w").close()
             open("README.md", "w").close()

@@ -18,20 +18,20 @@ from tests.tmr.world import BARE, PYTEST, World, new_world
 
 TEST = "from shop import COIN\n\n\ndef test_coin():\n    assert COIN == 'EUR'\n"
 # Each attack is the body of a test that passes and wants the test of the next commit to pass as well.
-PROBE_ATTACK = """
+OBSERVER_ATTACK = """
     import glob, importlib.util, marshal, os, sys
-    probe = sys.modules["mngr_probe"].__file__
-    with open(probe) as file:
+    observer = sys.modules["mngr_observer"].__file__
+    with open(observer) as file:
         text = file.read().replace("else report.outcome", "else 'passed'")
     assert "else 'passed'" in text
-    stat = os.stat(probe)
+    stat = os.stat(observer)
     header = importlib.util.MAGIC_NUMBER + bytes(4)
     header += int(stat.st_mtime).to_bytes(4, "little") + stat.st_size.to_bytes(4, "little")
-    folder = os.path.join(os.path.dirname(probe), "__pycache__")
-    for path in {*glob.glob(f"{folder}/*.pyc"), importlib.util.cache_from_source(probe)}:
+    folder = os.path.join(os.path.dirname(observer), "__pycache__")
+    for path in {*glob.glob(f"{folder}/*.pyc"), importlib.util.cache_from_source(observer)}:
         try:
             with open(path, "wb") as file:
-                file.write(header + marshal.dumps(compile(text, probe, "exec")))
+                file.write(header + marshal.dumps(compile(text, observer, "exec")))
         except OSError:
             pass
 """
@@ -73,7 +73,7 @@ def test_two_versions_with_the_same_size_and_second_are_distinguished(tmp_path: 
                     assert suite.rerun_all(commit).outcomes == {"tests/test_shop.py::test_coin": outcome}
 
 
-@pytest.mark.parametrize("attack", [PROBE_ATTACK, BYTECODE_ATTACK], ids=["probe", "bytecode"])
+@pytest.mark.parametrize("attack", [OBSERVER_ATTACK, BYTECODE_ATTACK], ids=["observer", "bytecode"])
 @pytest.mark.parametrize("sandbox", [CleanRoomSandbox(program="python"), None], ids=["sandbox", "none"])
 def test_a_test_cannot_change_the_result_of_the_next_commit(
     tmp_path: Path, attack: str, sandbox: CleanRoomSandbox | None
@@ -87,7 +87,7 @@ def test_a_test_cannot_change_the_result_of_the_next_commit(
             assert suite.rerun_all(failing).outcomes == {"tests/test_shop.py::test_coin": "fail"}
 
 
-@pytest.mark.parametrize("attack", [PROBE_ATTACK, BYTECODE_ATTACK, ENVIRONMENT_ATTACK])
+@pytest.mark.parametrize("attack", [OBSERVER_ATTACK, BYTECODE_ATTACK, ENVIRONMENT_ATTACK])
 def test_a_test_cannot_change_the_next_run_of_the_same_commit(tmp_path: Path, attack: str) -> None:
     files = {
         "shop.py": "COIN = 'USD'\n",

@@ -223,8 +223,8 @@ def test_an_option_is_removed_together_with_its_value(words: str, cuts: dict[str
     ],
 )
 def test_a_shell_line_is_redirected_to_the_stub(tmp_path: Path, line: str, stubbed: str) -> None:
-    plugin: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
-    plugin["probe"].FACTS["plugin_settings"] = {"words": ["note"], "mode": "plain", "stub": ""}
+    plugin: dict[str, Any] = {"observer": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
+    plugin["observer"].FACTS["plugin_settings"] = {"words": ["note"], "mode": "plain", "stub": ""}
     exec(read_program("stub_plugin.py", str(Path(command_options.__file__).parent)), plugin)
     note = tmp_path / "bin" / "note"
     note.parent.mkdir()

@@ -10,7 +10,7 @@ import time
 from mngr.base.untrusted_json import get_text
 from mngr.providers.bridge.engine_interface import EngineError, UndoableResult
 from mngr.providers.modal import run_in_sandbox
-from mngr.providers.modal.control_plane_probe import (
+from mngr.providers.modal.check_control_plane import (
     LATE_AFTER,
     RETRY_INTERVAL,
     find_connection_error,

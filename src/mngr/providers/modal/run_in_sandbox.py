@@ -6,7 +6,7 @@ import asyncio
 import os
 
 from mngr.providers.bridge.engine_interface import EngineError
-from mngr.providers.modal.control_plane_probe import run_if_reachable, run_in_library_loop, translate_error
+from mngr.providers.modal.check_control_plane import run_if_reachable, run_in_library_loop, translate_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ class Machine(Struct):
     tag: str  # every resource of the machine carries it
     home: str | None = None  # the agents' home
     whose: str | None = None  # the key of the home that created the machine
-    alike: str | None = None  # mngr probes only one of the machines with the same value
+    alike: str | None = None  # mngr reads the facts of only one of the machines with the same value
     clears: bool = False  # the first program deletes files, so it must not run twice at once
     ends_at: str | None = None  # when the engine ends the machine by itself
 

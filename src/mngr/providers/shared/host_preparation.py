@@ -7,7 +7,7 @@ from mngr.base.errors import UPDATE_HINT, MngrError, Unreachable
 from mngr.base.fanout import map_parallel
 from mngr.base.model import Struct
 from mngr.host import host_store, remote_host, scripts
-from mngr.host.host_store import PROBED_FACTS, HostFacts
+from mngr.host.host_store import REPORTED_FACTS, HostFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
     from mngr.host.remote_host import Transport
 
-PROBE_TIMEOUT = 30.0
+FACTS_TIMEOUT = 30.0
 REQUIRED_PROGRAMS = ("git", "tmux", "tar")
 _UNFIT_CODE = 97  # the exit code when the program before host_facts.sh fails
 _NUMBER_FACTS = ("uid", "clock", "free", "load", "cpus", "agents")
 _PROBLEMS = ("stranger", "newer", "unwritable")
-_KNOWN_FACTS = ("home", "uid", "login", *PROBED_FACTS, *_PROBLEMS)
+_KNOWN_FACTS = ("home", "uid", "login", *REPORTED_FACTS, *_PROBLEMS)
 
 
 class HostUnfit(MngrError):
     """A host lacks a program that agents need."""
 
 
-class ProbeAnswer(Struct):
+class HostFactsAnswer(Struct):
     """What a host reports of itself."""
 
     facts: dict[str, str]  # always with `home` and `uid`
-    output: bytes  # of the program that ran after the probe
+    output: bytes  # of the program that ran after host_facts.sh
 
     @property
     def home(self) -> str:
@@ -44,12 +44,12 @@ class ProbeAnswer(Struct):
         return int(self.facts["uid"])
 
 
-def probe_host(
+def read_host_facts(
     transport: Transport, host: str, home: object = None, *, make: bool = False, first: str = "", last: str = ""
-) -> ProbeAnswer:
+) -> HostFactsAnswer:
     """Return the facts about a host. Raise MngrError if the host cannot be used.
 
-    With `make`, the host's home is created. The programs `first` and `last` run before and after the probe.
+    With `make`, the host's home is created. The programs `first` and `last` run before and after host_facts.sh.
     """
     words = [str(home or ""), "make"] if make else [str(home or "")]
     program = f"({scripts.read_program('host_facts.sh')}\n) || exit\n"
@@ -58,7 +58,7 @@ def probe_host(
     if last:
         program += f"printf '\\0'\n{last}"
     result = remote_host.run(
-        transport, ["sh", "-c", program, "host_facts.sh", *words], timeout=PROBE_TIMEOUT, name=host
+        transport, ["sh", "-c", program, "host_facts.sh", *words], timeout=FACTS_TIMEOUT, name=host
     )
     if first and result.code == _UNFIT_CODE:
         raise MngrError(f"mngr cannot use {host}: {result.error_line}", "choose another image: -b image=NAME")
@@ -75,7 +75,7 @@ def probe_host(
     missing_required = [name for name in REQUIRED_PROGRAMS if name in missing_programs]
     if make and missing_required:
         raise HostUnfit(f"{host} has no {', '.join(missing_required)}", f"see how to install it: mngr doctor @{host}")
-    return ProbeAnswer(facts=facts, output=rest)
+    return HostFactsAnswer(facts=facts, output=rest)
 
 
 def _check_home(host: str, facts: dict[str, str]) -> None:
@@ -111,14 +111,14 @@ def prepare_host(transport: Transport, host: str, home: object = None, first: st
 
     Raise MngrError if the host lacks something.
     """
-    answer = probe_host(transport, host, home, make=True, first=first, last=_ENVIRONMENT_SCRIPT)
+    answer = read_host_facts(transport, host, home, make=True, first=first, last=_ENVIRONMENT_SCRIPT)
     rows = answer.output.decode("utf-8", "surrogateescape").split("\0")
     assignments = [row.partition("=") for row in rows]
     return HostFacts(
         home=answer.home,
         uid=answer.uid,
         login=answer.facts.get("login", ""),
-        probed={key: value for key, value in answer.facts.items() if key in PROBED_FACTS},
+        reported={key: value for key, value in answer.facts.items() if key in REPORTED_FACTS},
         env={name: value for name, _, value in assignments if value},
     )
 
@@ -126,7 +126,7 @@ def prepare_host(transport: Transport, host: str, home: object = None, first: st
 def build_home_program(first: str, home: str, tag: str) -> str:
     """Return the start of a program that creates the home on a new host, unless that is done already.
 
-    It is for a host with the same image as a known one, so mngr need not probe it.
+    It is for a host with the same image as a known one, so mngr need not read its facts.
     """
     mark, quoted_home = shell.quote(f"{home}/cache/made-{tag}"), shell.quote(home)
     first_part = f"({first}\n) && " if first else ""
@@ -135,7 +135,7 @@ def build_home_program(first: str, home: str, tag: str) -> str:
 
 def run_home_program(transport: Transport, host: str, opening: str) -> None:
     """Run only the program of `build_home_program`. Raise MngrError if the host cannot be used."""
-    result = remote_host.run(transport, ["sh", "-c", opening + ":"], timeout=PROBE_TIMEOUT, name=host)
+    result = remote_host.run(transport, ["sh", "-c", opening + ":"], timeout=FACTS_TIMEOUT, name=host)
     if result.code:
         raise MngrError(f"mngr cannot use {host}: {result.error_line}", "choose another image: -b image=NAME")
 
@@ -147,7 +147,7 @@ _HOME_SCRIPT = """umask 077; mkdir -p {home}/agents {home}/names {home}/work {ho
 
 def select_shared_facts(facts: HostFacts) -> HostFacts:
     """Return the facts that all hosts of the same image share."""
-    return facts.replace(probed={key: value for key, value in facts.probed.items() if key not in _UNSHARED_FACTS})
+    return facts.replace(reported={key: value for key, value in facts.reported.items() if key not in _UNSHARED_FACTS})
 
 
 _UNSHARED_FACTS = ("clock", "boot", "free", "load", "cpus", "agents")
@@ -167,7 +167,7 @@ printf 'PATH=%s\\0' "${found:-$PATH}"
 
 def choose_least_loaded(hosts: list[str], open_transport: Callable[[str], Transport]) -> str:
     """Return the least loaded of the hosts that answer. Raise Unreachable when none answers."""
-    answers = map_parallel(lambda name: probe_host(open_transport(name), name), hosts, at_once=32)
+    answers = map_parallel(lambda name: read_host_facts(open_transport(name), name), hosts, at_once=32)
     loads: list[tuple[float, str]] = []
     for name, answer in zip(hosts, answers, strict=True):
         if isinstance(answer, Exception):

@@ -150,7 +150,7 @@ class SshProvider:
         from mngr.providers.shared import host_preparation
 
         transport = SshTransport(host, self._options)
-        answer = host_preparation.probe_host(transport, host, self._options.get("home"))
+        answer = host_preparation.read_host_facts(transport, host, self._options.get("home"))
         return RemoteHost(host, self.name, transport, answer.home, answer.uid)
 
     def create(self, host: str | None, options: Mapping[str, object]) -> Host:

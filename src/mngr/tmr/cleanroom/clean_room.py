@@ -28,7 +28,7 @@ from mngr.tmr.cleanroom.sandbox import (
 )
 from mngr.tmr.finding import Finding
 
-ProbeRow = dict[str, object]  # "row" names its kind
+ObserverRow = dict[str, object]  # "row" names its kind
 _HOST_GRACE_SECONDS = 60.0  # seconds that a call to a host may take longer than its command
 _MAX_FILE_BYTES = 1 << 26  # bytes of a file, encoded
 _MAX_ARG_BYTES = 90_000  # bytes that fit in one command-line argument after encoding
@@ -54,15 +54,15 @@ class CommandOutcome(Struct):
     timed_out: bool = False  # it was stopped after `timeout` seconds
     timeout: float | None = None
     leftover_processes: int = 0  # processes that it left running, and that mngr killed
-    probe_rows: list[ProbeRow] = []  # the probe's report
+    observer_rows: list[ObserverRow] = []  # the observer's report
     stop_reason: str = ""  # why it was stopped early, in a sentence
     findings: list[Finding] = []  # what it did that is not allowed in a clean room
 
 
-class Probe(Struct):
+class Observer(Struct):
     """A Python program that observes a test runner from inside, and its settings.
 
-    The clean room installs the program as the module `mngr_probe`, and returns the rows that it reports.
+    The clean room installs the program as the module `mngr_observer`, and returns the rows that it reports.
     """
 
     program: str
@@ -147,12 +147,12 @@ class CleanRoom:
         timeout: float | None = None,
         clean: bool = True,
         max_output: int = 1 << 16,
-        probe: Probe | None = None,
+        observer: Observer | None = None,
         stall: float | None = None,
     ) -> CommandOutcome:
         """Clean the work dir and run a command there; keep the last `max_output` bytes of each output stream.
 
-        `probe` is for a command that loads the module `mngr_probe`. `stall` interrupts a command whose probe has not
+        `observer` is for a command that loads the module `mngr_observer`. `stall` interrupts a command whose observer has not
         reported anything for so many seconds.
         Raises MngrError when the clean room fails.
         """
@@ -171,14 +171,14 @@ class CleanRoom:
             kept_patterns = [*self._kept_patterns, *(["__pycache__"] if self.keeps_bytecode else [])]
             job = job.replace(commit=self.commit, keep=kept_patterns, lfs_store=self.lfs_store)
             job = job.replace(setup_files=self._setup_files)
-        if probe is not None:
-            request = json.dumps({"repo": self.repo, **encode(probe.settings)})
-            job = job.replace(probe=probe.program, env={**job.env, "MNGR_PROBE": request})
+        if observer is not None:
+            request = json.dumps({"repo": self.repo, **encode(observer.settings)})
+            job = job.replace(observer=observer.program, env={**job.env, "MNGR_OBSERVER": request})
         try:
             numbers, texts = self._run_program(job, timeout)
         except SetupFilesChanged:
             self.renew()
-            return self.run(argv, env=env, timeout=timeout, max_output=max_output, probe=probe, stall=stall)
+            return self.run(argv, env=env, timeout=timeout, max_output=max_output, observer=observer, stall=stall)
         self._must_clean = False
         rows = [row for line in texts["rows"].splitlines() if (row := parse_row(line)) is not None]
         output = [texts["out"], texts["err"], rows]
@@ -196,7 +196,7 @@ class CleanRoom:
             timeout=timeout or stall,
             leftover_processes=leftover,
             is_output_cut=bool(numbers["cut"]),
-            probe_rows=escape_control_characters(rows),
+            observer_rows=escape_control_characters(rows),
             stop_reason=texts["ended"].partition(" ")[2],
             findings=findings,
         )
@@ -282,8 +282,8 @@ def _choose_virtualenv(names: list[str]) -> str:
     return ".venv" if ".venv" in stripped else next(iter(stripped), "")
 
 
-def parse_row(line: str) -> ProbeRow | None:
-    """Return a row of the probe's report, or None for an incomplete one."""
+def parse_row(line: str) -> ObserverRow | None:
+    """Return a row of the observer's report, or None for an incomplete one."""
     try:
         row = parse_json(line)
     except ValueError:

@@ -34,7 +34,7 @@ _GIT_SAFE_VARIABLES = {
 }
 _POLL_INTERVAL = 0.05  # seconds between checks of resource use and of ended processes
 # pytest compiles the plugins named on its command line, and the hooks are in another module, which is compiled once.
-_PROBE_LOADER = "import sys, mngr_probe_hooks\nsys.modules[__name__] = mngr_probe_hooks\n"
+_OBSERVER_LOADER = "import sys, mngr_observer_hooks\nsys.modules[__name__] = mngr_observer_hooks\n"
 
 
 def main() -> None:
@@ -151,7 +151,7 @@ def run_git(*words: str) -> str:
 
 
 def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
-    """Run the command, with the probe if the job has one, and add its outcome to `numbers` and `texts`."""
+    """Run the command, with the observer if the job has one, and add its outcome to `numbers` and `texts`."""
     import mngr_protection as files
 
     env = {**os.environ, **JOB["env"]}
@@ -159,20 +159,20 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
         env["VIRTUAL_ENV"] = os.path.join(os.getcwd(), JOB["virtualenv"])
         env["PATH"] = f"{env['VIRTUAL_ENV']}/bin:{env.get('PATH', os.defpath)}"
         env.pop("PYTHONHOME", None)
-    probe_dir = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
-    run_dir = os.path.join(probe_dir, f"run-{os.getpid()}")  # for this run only
+    observer_dir = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
+    run_dir = os.path.join(observer_dir, f"run-{os.getpid()}")  # for this run only
     report = os.path.join(run_dir, "rows.jsonl")
-    if JOB["probe"] is not None:
+    if JOB["observer"] is not None:
         os.makedirs(run_dir)
-        install_probe(probe_dir)
+        install_observer(observer_dir)
         open(report, "x").close()
         python_path = env.get("PYTHONPATH", "")
-        env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=python_path)
-        env["PYTHONPATH"] = probe_dir + (os.pathsep + python_path if python_path else "")
+        env.update(MNGR_OBSERVER_REPORT=report, MNGR_OBSERVER_WORK=os.getcwd(), MNGR_OBSERVER_PATH=python_path)
+        env["PYTHONPATH"] = observer_dir + (os.pathsep + python_path if python_path else "")
     argv, sandbox = [files.find_program(JOB["argv"][0], env), *JOB["argv"][1:]], JOB["sandbox"]
     if sandbox:
-        os.makedirs(probe_dir, exist_ok=True)
-        binds = [run_dir, report] if JOB["probe"] is not None else []
+        os.makedirs(observer_dir, exist_ok=True)
+        binds = [run_dir, report] if JOB["observer"] is not None else []
         argv = [*sandbox["words"], *[word for path in binds for word in ("--bind", path, path)]]
         argv += ["--seccomp", "9", *sandbox["last"], *JOB["argv"]]
         env.update(sandbox["env"])
@@ -195,20 +195,20 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
         command.limit_message = command.limit_message or (limits.check_process_count(leftover) if limits else "")
     numbers.update(code=command.code or 0, cpu=measure_cpu() - cpu_before, cut=int(command.is_output_cut))
     texts.update(out=command.get_output(0), err=command.get_output(1), ended=command.limit_message, rows="")
-    if JOB["probe"] is not None:
+    if JOB["observer"] is not None:
         texts["rows"] = files.read_report(report, JOB["most_rows"])
         files.remove_tree(run_dir)
 
 
-def install_probe(probe_dir: str) -> None:
-    """Write the probe, and compile it outside the sandbox, because tests cannot write to its directory."""
+def install_observer(observer_dir: str) -> None:
+    """Write the observer, and compile it outside the sandbox, because tests cannot write to its directory."""
     import mngr_protection as files
 
-    hooks = os.path.join(probe_dir, "mngr_probe_hooks.py")
+    hooks = os.path.join(observer_dir, "mngr_observer_hooks.py")
     if not JOB["sandbox"]:
-        files.remove_tree(os.path.join(probe_dir, "__pycache__"))  # an earlier test may have written it
-    write_if_changed(os.path.join(probe_dir, "mngr_probe.py"), _PROBE_LOADER)
-    if write_if_changed(hooks, JOB["probe"]) and JOB["sandbox"]:
+        files.remove_tree(os.path.join(observer_dir, "__pycache__"))  # an earlier test may have written it
+    write_if_changed(os.path.join(observer_dir, "mngr_observer.py"), _OBSERVER_LOADER)
+    if write_if_changed(hooks, JOB["observer"]) and JOB["sandbox"]:
         import py_compile
 
         py_compile.compile(hooks)

@@ -22,7 +22,7 @@ from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
 
 CLEAN_ROOM_HOME = "/home/room"  # $HOME inside a sandboxed clean room
-_MAX_PROBE_BYTES = 1 << 26  # bytes of the probe's report
+_MAX_OBSERVER_BYTES = 1 << 26  # bytes of the observer's report
 _MAX_OPEN_FILES = 4096  # per process
 _MAX_TMP_BYTES = 1 << 30  # bytes in the home, in /tmp and in shared memory, each
 _BIN_DIRS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
@@ -119,12 +119,12 @@ class CleanRoomJob(Struct):
     env: dict[str, str] = {}
     virtualenv: str = ""  # the Python environment that is active for the command, relative to the work dir
     timeout: float | None = None
-    stall: float | None = None  # seconds without a new row of the probe
+    stall: float | None = None  # seconds without a new row of the observer
     most: int = 0  # bytes to keep of each output stream
-    most_rows: int = _MAX_PROBE_BYTES
+    most_rows: int = _MAX_OBSERVER_BYTES
     most_used: ResourceLimits | None = None
     sandbox: SandboxJob | None = None
-    probe: str | None = None  # the text of the probe, if the command loads it
+    observer: str | None = None  # the text of the observer, if the command loads it
     commit: str | None = None  # first clean the work dir to this commit
     keep: list[str] = []  # patterns of the files that cleaning keeps
     setup_files: list[str] = []  # paths outside of Python environments that set-up created
@@ -174,11 +174,11 @@ class CleanRoomSandbox(Struct):
 
         `environments` are the virtual environments in the work dir, which tests cannot change.
         """
-        probe_dir = os.path.join(outputs, "tmr")
+        observer_dir = os.path.join(outputs, "tmr")
         binds = ["--bind", work, work]
         for name in (".git", *environments):
             binds += ["--ro-bind", f"{work}/{name}", f"{work}/{name}"]
-        binds += ["--bind", outputs, outputs, "--ro-bind", probe_dir, probe_dir]
+        binds += ["--bind", outputs, outputs, "--ro-bind", observer_dir, observer_dir]
         # The kernel allows twice the process limit, because mngr cannot see a fork that the kernel refuses.
         parent_script = _PARENT_SCRIPT.format(
             blocks=self.disk >> 9, files=_MAX_OPEN_FILES, processes=2 * self.processes

@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.base.untrusted_json import as_list, get_int, get_text
-from mngr.tmr.cleanroom.clean_room import CleanRoom, ProbeRow
+from mngr.tmr.cleanroom.clean_room import CleanRoom, ObserverRow
 from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.finding import Finding
-from mngr.tmr.runners.pytest.probe_report import select_rows
+from mngr.tmr.runners.pytest.observer_report import select_rows
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify import command_options
@@ -216,7 +216,7 @@ class _StubRunner:
         return usages[names]
 
 
-def _parse_call(row: ProbeRow) -> ProgramCall:
+def _parse_call(row: ObserverRow) -> ProgramCall:
     return ProgramCall(
         id=get_text(row, "id"),
         phase=get_text(row, "phase"),

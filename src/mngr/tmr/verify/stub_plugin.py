@@ -1,6 +1,6 @@
-"""A pytest plugin beside the probe: puts stubs where tests find their program, and reports each call and its line.
+"""A pytest plugin beside the observer: puts stubs where tests find their program, and reports each call and its line.
 
-Standard library and pytest only, Python 3.9 or newer; `probe` is the probe's module. A call by name finds the stub
+Standard library and pytest only, Python 3.9 or newer; `observer` is the observer's module. A call by name finds the stub
 through PATH. A call by path, or as a Python module, is redirected in the arguments of the started process.
 """
 
@@ -16,10 +16,10 @@ import threading
 import zlib
 from typing import Any
 
-probe: Any = globals()["probe"]
-PLAN: dict[str, Any] = probe.FACTS.pop("plugin_settings")
+observer: Any = globals()["observer"]
+PLAN: dict[str, Any] = observer.FACTS.pop("plugin_settings")
 STUB: str = PLAN.pop("stub")
-ROOT = os.path.realpath(tempfile.mkdtemp(prefix="audit-", dir=os.path.dirname(probe.FACTS["report"])))
+ROOT = os.path.realpath(tempfile.mkdtemp(prefix="audit-", dir=os.path.dirname(observer.FACTS["report"])))
 PROGRAM_NAME = os.path.basename(PLAN["words"][0])
 STUB_BIN_DIR = os.path.join(ROOT, "bin")
 _PROCESS_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty", "os.exec")
@@ -67,7 +67,7 @@ def _write_json(name: str, data: object) -> None:
 
 def pytest_runtest_protocol(item: Any) -> None:
     file = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
-    _running_test.id, _running_test.phase, _running_test.file = probe.get_node_id(item), "setup", file
+    _running_test.id, _running_test.phase, _running_test.file = observer.get_node_id(item), "setup", file
 
 
 def pytest_runtest_call(item: Any) -> None:
@@ -96,10 +96,10 @@ def _find_call_site() -> tuple[str, int]:
         path = os.path.realpath(filename)
         if path == _running_test.file:
             in_test = (path, line)
-        elif in_project is None and probe.belongs_to_project(path):
+        elif in_project is None and observer.belongs_to_project(path):
             in_project = (path, line)
     path, line = in_test or in_project or (_running_test.file, 0)
-    return (os.path.relpath(path, probe.WORK_DIR) if probe.belongs_to_project(path) else path), line
+    return (os.path.relpath(path, observer.WORK_DIR) if observer.belongs_to_project(path) else path), line
 
 
 # Redirecting calls of the program
@@ -208,7 +208,7 @@ def pytest_sessionfinish() -> None:
     except OSError:
         rows = []
     for row in rows:
-        probe.write_row("call", **row)
+        observer.write_row("call", **row)
 
 
 def _start_stubs() -> None:

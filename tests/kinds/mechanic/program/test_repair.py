@@ -155,8 +155,8 @@ def test_a_missing_test_program_or_syntax_error_is_reported(project: Path) -> No
     assert result["outcome"] == "blocked" and result["escalations"][0]["kind"] == "HARNESS_DEFECT"
 
 
-def test_the_probe_leaves_no_trace_in_the_project(project: Path) -> None:
-    """Only environment variables load the probe into pytest."""
+def test_the_recording_plugin_leaves_no_trace_in_the_project(project: Path) -> None:
+    """Only environment variables load the recording plugin into pytest."""
     result = repair(project, 'def test_x(e2e: E2eSession) -> None:\n    expect(e2e.run("true; exit 3")).to_fail(3)\n')
     assert result["outcome"] == "unchanged" and result["escalations"] == []
     assert (project.parent / "outputs" / "runs" / "before" / "transcript.txt").read_text() == "$ true; exit 3\n? 3\n"

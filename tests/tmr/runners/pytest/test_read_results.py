@@ -1,4 +1,4 @@
-"""Tests what mngr concludes from probe rows, messages and outcomes; nothing is run."""
+"""Tests what mngr concludes from observer rows, messages and outcomes; nothing is run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def judge_rows(
     test = TestFunction(id="t.py::test", ids=list(ids), path="t.py", name="test")
     return read_test_run(
         test,
-        CommandOutcome(code=code, out="", err="", seconds=1.0, probe_rows=rows, **more),
+        CommandOutcome(code=code, out="", err="", seconds=1.0, observer_rows=rows, **more),
         "pytest t.py::test",
         WORK,
     )
@@ -80,7 +80,7 @@ def test_a_test_with_one_skipped_parameter_still_passes() -> None:
     assert (run.outcome, run.missing) == ("pass", ["t.py::test[3]"])
 
 
-def test_malformed_probe_rows_do_no_harm() -> None:
+def test_malformed_observer_rows_do_no_harm() -> None:
     """A hostile test can write anything into the file of its rows."""
     rows: list[dict[str, Any]] = [
         {"row": "phase"},

@@ -1,4 +1,4 @@
-"""Runs a test once with the pytest probe, and returns its commands, its checks and its outcome."""
+"""Runs a test once with the recording plugin, and returns its commands, its checks and its outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 RUN_TIMEOUT = 300.0  # seconds for one run of a test, unless the job sets another limit
-_PROBE_MODULE = "mngr_mechanic_probe"
+_RECORDER_MODULE = "mngr_mechanic_recorder"
 _TAIL_LENGTH = 4000  # characters
 
 
@@ -86,47 +86,47 @@ class ObservedTestRun:
 def run_test(
     command: list[str], work_dir: str, on_poll: Callable[[], None] = lambda: None, timeout: float = RUN_TIMEOUT
 ) -> ObservedTestRun:
-    """Run exactly this command in `work_dir`; only environment variables make pytest load the probe."""
-    probe_dir = tempfile.mkdtemp(prefix="mechanic-")
+    """Run exactly this command in `work_dir`; only environment variables make pytest load the recording plugin."""
+    recorder_dir = tempfile.mkdtemp(prefix="mechanic-")
     started_at = time.monotonic()
     try:
-        _install_probe(probe_dir)
-        code = _run_command(command, work_dir, probe_dir, on_poll, timeout)
-        rows = _read_rows(os.path.join(probe_dir, "rows"))
-        with open(os.path.join(probe_dir, "out"), "rb") as file:
+        _install_recorder(recorder_dir)
+        code = _run_command(command, work_dir, recorder_dir, on_poll, timeout)
+        rows = _read_rows(os.path.join(recorder_dir, "rows"))
+        with open(os.path.join(recorder_dir, "out"), "rb") as file:
             tail = file.read().decode("utf-8", "replace")[-_TAIL_LENGTH:]
     finally:
-        shutil.rmtree(probe_dir, ignore_errors=True)
+        shutil.rmtree(recorder_dir, ignore_errors=True)
     return _build_test_run(code, rows, time.monotonic() - started_at, tail)
 
 
-def _install_probe(probe_dir: str) -> None:
+def _install_recorder(recorder_dir: str) -> None:
     source = pkgutil.get_data(
         "mngr.kinds.mechanic.program", "recording_pytest_plugin.py"
     )  # this also works inside the zip archive
     assert source is not None
-    with open(os.path.join(probe_dir, f"{_PROBE_MODULE}.py"), "wb") as file:
+    with open(os.path.join(recorder_dir, f"{_RECORDER_MODULE}.py"), "wb") as file:
         file.write(source)
 
 
-def _build_environment(probe_dir: str) -> dict[str, str]:
+def _build_environment(recorder_dir: str) -> dict[str, str]:
     env = dict(os.environ)
-    env["PYTHONPATH"] = ":".join([probe_dir, *filter(None, [env.get("PYTHONPATH")])])
-    env["PYTEST_PLUGINS"] = ",".join([*filter(None, [env.get("PYTEST_PLUGINS")]), _PROBE_MODULE])
-    env["MNGR_MECHANIC_ROWS"] = os.path.join(probe_dir, "rows")
+    env["PYTHONPATH"] = ":".join([recorder_dir, *filter(None, [env.get("PYTHONPATH")])])
+    env["PYTEST_PLUGINS"] = ",".join([*filter(None, [env.get("PYTEST_PLUGINS")]), _RECORDER_MODULE])
+    env["MNGR_MECHANIC_ROWS"] = os.path.join(recorder_dir, "rows")
     env["PYTHONDONTWRITEBYTECODE"] = "1"  # otherwise Python may ignore an edit made within the same second
     return env
 
 
 def _run_command(
-    command: list[str], work_dir: str, probe_dir: str, on_poll: Callable[[], None], timeout: float
+    command: list[str], work_dir: str, recorder_dir: str, on_poll: Callable[[], None], timeout: float
 ) -> int | None:
     """Return the exit code, or None after the timeout. No process of the command's group survives."""
-    with open(os.path.join(probe_dir, "out"), "wb") as out:
+    with open(os.path.join(recorder_dir, "out"), "wb") as out:
         process = subprocess.Popen(
             command,
             cwd=work_dir,
-            env=_build_environment(probe_dir),
+            env=_build_environment(recorder_dir),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -149,7 +149,7 @@ def _run_command(
 
 
 def _read_rows(path: str) -> list[dict[str, Any]]:
-    """Return the rows that the probe wrote, without an incomplete last row."""
+    """Return the rows that the recording plugin wrote, without an incomplete last row."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")

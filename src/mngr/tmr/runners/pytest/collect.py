@@ -1,10 +1,10 @@
-"""Reads which tests the project's own pytest collects, from the probe's report."""
+"""Reads which tests the project's own pytest collects, from the observer's report."""
 
 from __future__ import annotations
 
 from mngr.base.untrusted_json import as_list, get_text
-from mngr.tmr.cleanroom.clean_room import CommandOutcome, ProbeRow
-from mngr.tmr.runners.pytest.probe_report import SessionEnd, find_failure, find_session_end, select_rows
+from mngr.tmr.cleanroom.clean_room import CommandOutcome, ObserverRow
+from mngr.tmr.runners.pytest.observer_report import SessionEnd, find_failure, find_session_end, select_rows
 from mngr.tmr.runners.pytest.read_results import make_paths_relative
 from mngr.tmr.runners.test_run import CollectedTests, TestFunction
 
@@ -12,11 +12,11 @@ _MAX_OUTPUT = 20_000  # characters
 
 
 def read_collection(command_outcome: CommandOutcome, command: list[str], work_dir: str) -> CollectedTests:
-    """Build the list of tests from the probe's report of `pytest --collect-only`."""
+    """Build the list of tests from the observer's report of `pytest --collect-only`."""
     outcome = make_paths_relative(command_outcome, work_dir)
-    end = find_session_end(outcome.probe_rows)
-    failures = [failure for row in outcome.probe_rows if (failure := find_failure(row)) is not None]
-    tests = _parse_tests(select_rows(outcome.probe_rows, "test"))
+    end = find_session_end(outcome.observer_rows)
+    failures = [failure for row in outcome.observer_rows if (failure := find_failure(row)) is not None]
+    tests = _parse_tests(select_rows(outcome.observer_rows, "test"))
     errors = [failure.text.strip() or f"{failure.exception}: {failure.message}" for failure in failures]
     if not errors and (end is None or not tests):
         errors = [_describe_error(outcome)]
@@ -34,7 +34,7 @@ def read_collection(command_outcome: CommandOutcome, command: list[str], work_di
     )
 
 
-def _parse_tests(rows: list[ProbeRow]) -> list[TestFunction]:
+def _parse_tests(rows: list[ObserverRow]) -> list[TestFunction]:
     """Return the test functions; node ids that differ only in parameters belong to one function."""
     tests: dict[str, TestFunction] = {}
     ids: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def _parse_tests(rows: list[ProbeRow]) -> list[TestFunction]:
     return [test.replace(ids=ids[test_id]) for test_id, test in tests.items()]
 
 
-def _parse_test(test_id: str, row: ProbeRow) -> TestFunction:
+def _parse_test(test_id: str, row: ObserverRow) -> TestFunction:
     line = row.get("line")
     return TestFunction(
         id=test_id,
@@ -63,6 +63,6 @@ def _describe_error(outcome: CommandOutcome) -> str:
     if outcome.timed_out:
         return f"pytest did not finish collecting the tests within {outcome.seconds:.0f} s"
     text = (outcome.err.strip() or outcome.out.strip())[-4000:]
-    if "mngr_probe" in text and "import" in text.lower():
+    if "mngr_observer" in text and "import" in text.lower():
         return f"{text}\n(the command in --pytest must pass PYTHONPATH on to pytest)"
     return text or f"pytest ended with exit code {outcome.code} and printed nothing"

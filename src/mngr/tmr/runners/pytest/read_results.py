@@ -1,12 +1,12 @@
-"""Decides the outcome of a run of pytest from the probe's report, never from the terminal output."""
+"""Decides the outcome of a run of pytest from the observer's report, never from the terminal output."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 
-from mngr.tmr.cleanroom.clean_room import CommandOutcome, ProbeRow
-from mngr.tmr.runners.pytest.probe_report import (
+from mngr.tmr.cleanroom.clean_room import CommandOutcome, ObserverRow
+from mngr.tmr.runners.pytest.observer_report import (
     SessionEnd,
     TestPhase,
     count_started_programs,
@@ -24,9 +24,9 @@ _MAX_OUTPUT = 8_000  # characters of pytest's output that a run keeps
 
 
 def read_test_run(test: TestFunction, command_outcome: CommandOutcome, command: str, work_dir: str) -> TestRun:
-    """Build the run from the probe's report, with paths relative to the work dir."""
+    """Build the run from the observer's report, with paths relative to the work dir."""
     command_outcome = make_paths_relative(command_outcome, work_dir)
-    rows = command_outcome.probe_rows
+    rows = command_outcome.observer_rows
     phases = [parse_phase(row) for row in select_rows(rows, "phase")]
     end = find_session_end(rows)
     ids, reruns = combine_phases(phases)
@@ -66,7 +66,7 @@ def make_paths_relative(command_outcome: CommandOutcome, work_dir: str) -> Comma
     """Return the outcome with all paths relative to the work dir, so that results are the same in all clean rooms."""
     prefix = f"{work_dir}{os.sep}"
     return command_outcome.replace(
-        probe_rows=make_row_paths_relative(command_outcome.probe_rows, prefix),
+        observer_rows=make_row_paths_relative(command_outcome.observer_rows, prefix),
         out=command_outcome.out.replace(prefix, ""),
         err=command_outcome.err.replace(prefix, ""),
     )
@@ -90,7 +90,7 @@ def combine_phases(phases: Sequence[TestPhase]) -> tuple[dict[str, str], int]:
     return outcomes, sum(attempts.values()) - len(attempts)
 
 
-def list_failures(rows: Sequence[ProbeRow]) -> list[Failure]:
+def list_failures(rows: Sequence[ObserverRow]) -> list[Failure]:
     """Return the failures without those of repeated attempts."""
     last_setups = {str(row.get("id")): position for position, row in enumerate(rows) if row.get("when") == "setup"}
     failures: list[Failure] = []
@@ -140,7 +140,7 @@ def decide_reported_outcome(
 def _explain_missing_end(command_outcome: CommandOutcome) -> tuple[str, str]:
     """Return the outcome and the reason of a run in which pytest did not reach its end."""
     code = command_outcome.code
-    has_begun = any(row["row"] in ("begin", "phase") for row in command_outcome.probe_rows)
+    has_begun = any(row["row"] in ("begin", "phase") for row in command_outcome.observer_rows)
     if has_begun:
         exit_text = f"signal {-code}" if code < 0 else f"exit code {code}"
         return "crash", f"pytest itself ended during the test: {exit_text}"

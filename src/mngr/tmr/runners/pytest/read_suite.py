@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_room import CommandOutcome, ProbeRow
-from mngr.tmr.runners.pytest.probe_report import (
+from mngr.tmr.cleanroom.clean_room import CommandOutcome, ObserverRow
+from mngr.tmr.runners.pytest.observer_report import (
     RecordedSession,
     find_session_end,
     parse_phase,
@@ -35,10 +35,10 @@ def read_suite_run(
 ) -> SuiteRun:
     """Return the whole run, and the run of each of the tests that pytest ran to its end."""
     whole = read_test_run(_WHOLE_SUITE, command_outcome, "", work_dir)
-    rows = make_paths_relative(command_outcome, work_dir).probe_rows
+    rows = make_paths_relative(command_outcome, work_dir).observer_rows
     started = [str(row.get("id")) for row in select_rows(rows, "begin")]
     ended = {str(row.get("id")) for row in select_rows(rows, "phase") if row.get("when") == "teardown"}
-    rows_by_test: dict[str, list[ProbeRow]] = {}
+    rows_by_test: dict[str, list[ObserverRow]] = {}
     for row in select_rows(rows, "phase"):
         rows_by_test.setdefault(str(row.get("test", row.get("id"))), []).append(row)
     end = find_session_end(rows)
@@ -68,7 +68,7 @@ def read_suite_run(
     return SuiteRun(whole=whole, started=started, runs=runs, lines=parse_suite_lines(rows), culprit=culprit)
 
 
-def _read_run(test: TestFunction, rows: Sequence[ProbeRow], sessions: Sequence[RecordedSession]) -> TestRun:
+def _read_run(test: TestFunction, rows: Sequence[ObserverRow], sessions: Sequence[RecordedSession]) -> TestRun:
     """Return the run of one test from its own rows."""
     phases = [parse_phase(row) for row in rows]
     ids, reruns = combine_phases(phases)

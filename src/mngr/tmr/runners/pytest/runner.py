@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mngr.base.model import Struct
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_room import CleanRoom, CommandOutcome, Probe, ProbeRow
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CommandOutcome, Observer, ObserverRow
 from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.runners.protocol import DEFAULT_RUN_OPTIONS
 from mngr.tmr.runners.pytest.collect import read_collection
@@ -25,7 +25,7 @@ from mngr.tmr.runners.test_run import (
 )
 
 _PROGRAMS = os.path.join(os.path.dirname(__file__), "in_clean_room")
-_PROBE_ARGS = ("-p", "mngr_probe")
+_OBSERVER_ARGS = ("-p", "mngr_observer")
 _KEEP_GOING_ARGS = ("--continue-on-collection-errors", "--maxfail=0")
 _COLLECT_TIMEOUT = 600.0
 
@@ -38,8 +38,8 @@ class PytestOptions(Struct):
     timeout: float = TEST_TIMEOUT  # seconds for one run of a test
 
 
-class ProbeSettings(Struct):
-    """The settings of the probe for one run of pytest."""
+class ObserverSettings(Struct):
+    """The settings of the observer for one run of pytest."""
 
     seed: int | None = None  # of the plugin that shuffles tests
     resolve: bool = False  # report the files of packages and programs
@@ -65,7 +65,7 @@ class PytestRunner:
     def collect(self, room: CleanRoom, paths: Sequence[str] = (), *, program: str | None = None) -> CollectedTests:
         """Collect the tests. `program` is the project's main command, if it has one."""
         args = ["--collect-only", "-q", *self.options.args, *paths]
-        settings = ProbeSettings(resolve=True, program=program, plugins=_read_plugins("collected_tests"))
+        settings = ObserverSettings(resolve=True, program=program, plugins=_read_plugins("collected_tests"))
         outcome = self._run(room, [*_KEEP_GOING_ARGS, *args], settings, _COLLECT_TIMEOUT)
         return read_collection(outcome, [*self.options.pytest, *args], room.inner_work_dir)
 
@@ -92,7 +92,7 @@ class PytestRunner:
         args = [*self.options.args, *_KEEP_GOING_ARGS, *request.targets]
         env = {} if request.seed is None else {"PYTHONHASHSEED": str(request.seed)}
         selected = None if request.tests is None else pack_text("\n".join(test.id for test in request.tests))
-        settings = ProbeSettings(
+        settings = ObserverSettings(
             seed=request.seed,
             selected=selected,
             shuffle=request.shuffle,
@@ -114,28 +114,28 @@ class PytestRunner:
 
     def run_with_plugin(
         self, room: CleanRoom, test: TestFunction, plugin: str, settings: Struct, timeout: float
-    ) -> tuple[TestRun, list[ProbeRow]]:
-        """Run a test with another plugin of mngr, given as text. Return the run and the probe's rows.
+    ) -> tuple[TestRun, list[ObserverRow]]:
+        """Run a test with another plugin of mngr, given as text. Return the run and the observer's rows.
 
         Only experiments that know pytest use this; it is no part of the protocol.
         """
-        probe = ProbeSettings(plugins={"mngr_audit": plugin}, plugin_settings=settings)
+        observer = ObserverSettings(plugins={"mngr_audit": plugin}, plugin_settings=settings)
         args = [*self.options.args, test.id]
-        outcome = self._run(room, args, probe, timeout, {"PYTHONDONTWRITEBYTECODE": "1"})
-        return self._read_run(room, test, outcome), outcome.probe_rows
+        outcome = self._run(room, args, observer, timeout, {"PYTHONDONTWRITEBYTECODE": "1"})
+        return self._read_run(room, test, outcome), outcome.observer_rows
 
     def _run(
         self,
         room: CleanRoom,
         args: list[str],
-        settings: ProbeSettings,
+        settings: ObserverSettings,
         timeout: float | None,
         env: dict[str, str] | None = None,
         stall: float | None = None,
     ) -> CommandOutcome:
-        probe = Probe(program=read_program("probe.py", _PROGRAMS), settings=settings)
-        argv = [*self.options.pytest, *_PROBE_ARGS, *args]
-        return room.run(argv, env=env, timeout=timeout, probe=probe, stall=stall)
+        observer = Observer(program=read_program("observe_pytest.py", _PROGRAMS), settings=settings)
+        argv = [*self.options.pytest, *_OBSERVER_ARGS, *args]
+        return room.run(argv, env=env, timeout=timeout, observer=observer, stall=stall)
 
     def _read_run(self, room: CleanRoom, test: TestFunction, outcome: CommandOutcome) -> TestRun:
         run = read_test_run(test, outcome, join(self.command(test.id)), room.inner_work_dir)
@@ -152,11 +152,11 @@ def _pull_artifacts(room: CleanRoom, run: TestRun, artifacts_dir: str) -> None:
         room.pull(artifact, os.path.join(artifacts_dir, os.path.basename(artifact)))
 
 
-def _build_settings(options: RunOptions) -> ProbeSettings:
-    """Return the settings in the form that the probe reads."""
+def _build_settings(options: RunOptions) -> ObserverSettings:
+    """Return the settings in the form that the observer reads."""
     files = options.files or {}
     plugins = (("replaced_files", files), ("tracer", options.trace), ("imported_files", options.loaded))
-    return ProbeSettings(
+    return ObserverSettings(
         seed=options.seed,
         resolve=options.resolve,
         program=options.program,

@@ -16,11 +16,11 @@ from mngr.base.json_structs import decode, encode
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.base.untrusted_json import as_list, parse_json
-from mngr.tmr.cleanroom.clean_room import CleanRoom, CommandOutcome, Probe, ProbeRow, parse_row
+from mngr.tmr.cleanroom.clean_room import CleanRoom, CommandOutcome, Observer, ObserverRow, parse_row
 from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.cleanroom.sandbox import CLEAN_ROOM_HOME, escape_control_characters, list_violations
 from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text
-from mngr.tmr.runners.pytest.probe_report import parse_phase, select_rows
+from mngr.tmr.runners.pytest.observer_report import parse_phase, select_rows
 from mngr.tmr.runners.pytest.read_results import read_test_run
 from mngr.tmr.runners.pytest.runner import PytestOptions
 from mngr.tmr.runners.test_run import TestFunction, TestRun
@@ -86,14 +86,14 @@ class TrialSettings(Struct):
     """The settings of the driver for one command."""
 
     trials: str  # packed
-    probe: str  # packed text of the probe, which each child loads
-    plugins: str  # packed texts of the probe's plugins
+    observer: str  # packed text of the observer, which each child loads
+    plugins: str  # packed texts of the observer's plugins
     scratch: list[str]  # directories whose new files are removed after each trial
     budget: float  # seconds after which no further trial starts
 
 
 class _ChildSettings(Struct):
-    """The settings of the probe in a child."""
+    """The settings of the observer in a child."""
 
     seed: int | None = None
     is_suite: bool = False
@@ -196,7 +196,7 @@ def _run_batch(
     plugins = {name: read_program(f"{name}.py", _PROGRAMS) for name in ("outcome_path", "tracer")}
     settings = TrialSettings(
         trials=_pack_trials(options, trials),
-        probe=pack_text(read_program("probe.py", _PROGRAMS)),
+        observer=pack_text(read_program("observe_pytest.py", _PROGRAMS)),
         plugins=pack_text(json.dumps(plugins)),
         scratch=[] if room.isolation.startswith("none") else list(_SCRATCH_DIRS),
         budget=budget,
@@ -205,10 +205,10 @@ def _run_batch(
     longest = max(trial.timeout for trial in trials)
     always = sum(trial.timeout for trial in trials if trial.always)
     outcome = room.run(
-        [*options.pytest, "-p", "mngr_probe"],
+        [*options.pytest, "-p", "mngr_observer"],
         env=env,
         timeout=budget + longest + always + _START_SECONDS,
-        probe=Probe(program=read_program("trial_driver.py", _PROGRAMS), settings=settings),
+        observer=Observer(program=read_program("trial_driver.py", _PROGRAMS), settings=settings),
         max_output=_MAX_OUTPUT,
     )
     done: dict[int, TrialRun] = {}
@@ -250,7 +250,7 @@ def _read_trial(room: CleanRoom, options: PytestOptions, test: TestFunction, tri
         timed_out=row.timed_out,
         timeout=trial.timeout,
         leftover_processes=row.left,
-        probe_rows=escape_control_characters(rows),
+        observer_rows=escape_control_characters(rows),
         findings=list_violations("", row.left, 0, [row.output, rows], is_sandboxed=is_sandboxed),
     )
     run = read_test_run(test, outcome, join([*options.pytest, *options.args, *trial.tests]), room.inner_work_dir)
@@ -264,7 +264,7 @@ def _read_trial(room: CleanRoom, options: PytestOptions, test: TestFunction, tri
     )
 
 
-def _find_replaced_functions(rows: Sequence[ProbeRow]) -> list[str] | None:
+def _find_replaced_functions(rows: Sequence[ObserverRow]) -> list[str] | None:
     """Return the names in the last report about replaced functions, or None if there is none."""
     reports = select_rows(rows, "replaced")
     return [str(name) for name in as_list(reports[-1].get("names"))] if reports else None

@@ -1,4 +1,7 @@
-"""Probe plugin: reports which of the project's files a test imports. Standard library only, Python 3.9 or newer."""
+"""Plugin of the observer: reports which of the project's files a test imports.
+
+Standard library only, Python 3.9 or newer.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import resource
 import sys
 from typing import Any
 
-probe: Any = globals().get("probe")  # set by the probe
+observer: Any = globals().get("observer")  # set by the observer
 
 
 def pytest_sessionfinish() -> None:
@@ -15,7 +18,9 @@ def pytest_sessionfinish() -> None:
     if not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
         names = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
         files = {os.path.realpath(name) for name in names if name}
-        probe.write_row(
+        observer.write_row(
             "loaded",
-            files=sorted(os.path.relpath(path, probe.WORK_DIR) for path in files if probe.belongs_to_project(path)),
+            files=sorted(
+                os.path.relpath(path, observer.WORK_DIR) for path in files if observer.belongs_to_project(path)
+            ),
         )

@@ -1,6 +1,6 @@
 """Reports functions that decide or time a test's outcome, and that the project's code has replaced at the end.
 
-Standard library only, Python 3.9 or newer. The probe loads this plugin, which remembers the functions before pytest
+Standard library only, Python 3.9 or newer. The observer loads this plugin, which remembers the functions before pytest
 loads the project's first conftest, and compares them when the session ends.
 """
 
@@ -74,5 +74,5 @@ def remember_functions() -> None:
 def pytest_sessionfinish() -> None:
     now = read_functions()
     names = sorted(name for name, value in ORIGINALS.items() if now.get(name) is not value)
-    probe: Any = globals()["probe"]
-    probe.write_row("replaced", names=names[:20])
+    observer: Any = globals()["observer"]
+    observer.write_row("replaced", names=names[:20])

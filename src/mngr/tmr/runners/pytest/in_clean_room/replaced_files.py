@@ -1,6 +1,6 @@
 """Replaces files of a clean room for one run; the next clean command restores the files of the commit.
 
-Standard library only, Python 3.9 or newer: the probe runs this plugin before it loads any code of the project.
+Standard library only, Python 3.9 or newer: the observer runs this plugin before it loads any code of the project.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def _write_file(path: str, data: bytes) -> None:
     os.utime(path, (modified_at, modified_at))
 
 
-_probe: Any = globals().get("probe")  # set by the probe, if this runs in its process
-if _probe is not None:
-    write_files(_probe.WORK_DIR, _probe.FACTS.pop("files"))
+_observer: Any = globals().get("observer")  # set by the observer, if this runs in its process
+if _observer is not None:
+    write_files(_observer.WORK_DIR, _observer.FACTS.pop("files"))

@@ -1,6 +1,6 @@
 """Makes calls similar to those that a test makes, and reports their outcomes.
 
-mngr adds this text to files of the implementation and decorates functions there with a probe. At each call, the probe
+mngr adds this text to files of the implementation and decorates functions there with its decorator. At each call, the decorator
 forks children, which make similar calls. Nothing that a child does to the memory of the program lasts.
 mngr loads `similar_values.py` first.
 Standard library only, Python 3.9 or newer.

@@ -1,4 +1,4 @@
-"""Lets a test fail with the report that probes of `similar_calls.py` wrote during the test.
+"""Lets a test fail with the report that the decorators of `similar_calls.py` wrote during the test.
 
 Standard library only, Python 3.9 or newer. mngr runs this text inside a test's file.
 """

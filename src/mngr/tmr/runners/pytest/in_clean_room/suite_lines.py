@@ -1,4 +1,6 @@
-"""Probe plugin: reports which lines each test of a suite runs, in its process and in every Python that it starts.
+"""Plugin of the observer: reports which lines each test of a suite runs.
+
+It sees the lines in the process of the tests and in every Python that they start.
 
 Standard library and pytest only, Python 3.9 or newer. Lines that run outside of all tests have the context "". Lines of
 a fixture that several tests share have their own context, and each test names the fixtures that it used. The plugin
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-probe: Any = globals().get("probe")  # set by the probe
+observer: Any = globals().get("observer")  # set by the observer
 tracer: Any = globals()["plugins"]["tracer"]
 
 
@@ -22,7 +24,7 @@ class LineContexts:
     """The lines of each context. One context is the current one."""
 
     def __init__(self) -> None:
-        self.find_name = tracer.make_name_finder(probe.WORK_DIR)
+        self.find_name = tracer.make_name_finder(observer.WORK_DIR)
         self.stack: list[tuple[str, dict[int, Any]]] = [("", {})]
         self.lines: dict[str, dict[str, set[int]]] = {"": {}}
         self.reported: dict[str, dict[str, set[int]]] = {}
@@ -63,7 +65,7 @@ class LineContexts:
                 known[name] |= new_numbers
                 files[name] = format_ranges(new_numbers)
         if files or more:
-            probe.write_row("lines", context=context, files=files, **more)
+            observer.write_row("lines", context=context, files=files, **more)
 
     def _add_other_processes(self, context: str, lines: dict[str, set[int]]) -> None:
         path = os.path.join(tracer.PLACE, f"lines-{self.numbers[context]}")
@@ -153,13 +155,13 @@ def _trace_with_monitoring() -> None:
 def _trace_fork() -> None:
     """In a forked process, write each line to the report of the context, because the fork's memory is lost."""
     report = os.path.join(tracer.PLACE, f"lines-{CONTEXTS.numbers[CONTEXTS.stack[-1][0]]}")
-    tracer.trace_process(probe.WORK_DIR, report)
+    tracer.trace_process(observer.WORK_DIR, report)
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: Any) -> Any:
     """Count the lines of a test."""
-    test = probe.get_test_id(item)
+    test = observer.get_test_id(item)
     CONTEXTS.enter(test)
     yield
     CONTEXTS.leave()
@@ -220,7 +222,7 @@ def pytest_sessionfinish() -> None:
         path = CONTEXTS.find_name(str(getattr(module, "__file__", None) or ""))
         if path:
             modules[name] = path
-    probe.write_row("modules", modules=modules)
+    observer.write_row("modules", modules=modules)
 
 
 CONTEXTS = LineContexts()

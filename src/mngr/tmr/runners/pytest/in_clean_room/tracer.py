@@ -1,6 +1,6 @@
 """Records which lines of the project's files a test runs, in its process and in every Python that it starts.
 
-Standard library only, Python 3.9 or newer. The probe loads this plugin and puts a copy as `sitecustomize` on
+Standard library only, Python 3.9 or newer. The observer loads this plugin and puts a copy as `sitecustomize` on
 PYTHONPATH, so that each interpreter below loads it before any code of the project. Each new line is written at once, so
 nothing is lost when a process is killed, replaced or left by os._exit. Programs that get another environment still get
 PYTHONPATH. Python with -I, -E or -S, or started through `env -i`, is not traced.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SKIPPED_DIRS = ("site-packages", "dist-packages", ".tox", ".nox", ".venv")
-TRACE_SUFFIX = ".trace"  # beside the probe's report
+TRACE_SUFFIX = ".trace"  # beside the observer's report
 _PROGRAM_EVENTS = frozenset(("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"))
 _REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
@@ -231,17 +231,17 @@ def run_original_sitecustomize(place: str) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """As a plugin of the probe: report the lines before the probe reports the end."""
-    if not _probe.FACTS.get("is_suite"):
+    """As a plugin of the observer: report the lines before the observer reports the end."""
+    if not _observer.FACTS.get("is_suite"):
         lines = read_lines(os.path.join(PLACE, "lines"))
         files = {name: sorted(numbers) for name, numbers in sorted(lines.items())}
-        _probe.write_row("lines", files=files, programs=read_program_count(PLACE))
+        _observer.write_row("lines", files=files, programs=read_program_count(PLACE))
 
 
-_probe: Any = globals().get("probe")  # set by the probe, if this runs in its process
-if _probe is not None:
-    PLACE = _probe.FACTS["report"] + TRACE_SUFFIX
-    install_tracer(globals()["text"], PLACE, _probe.WORK_DIR)
-    if not _probe.FACTS.get("is_suite"):  # suite_lines.py traces the process of a suite
-        trace_process(_probe.WORK_DIR, find_report(PLACE))
+_observer: Any = globals().get("observer")  # set by the observer, if this runs in its process
+if _observer is not None:
+    PLACE = _observer.FACTS["report"] + TRACE_SUFFIX
+    install_tracer(globals()["text"], PLACE, _observer.WORK_DIR)
+    if not _observer.FACTS.get("is_suite"):  # suite_lines.py traces the process of a suite
+        trace_process(_observer.WORK_DIR, find_report(PLACE))
         count_programs(PLACE)

@@ -1,6 +1,6 @@
 """Runs many trials of tests in one command: it loads pytest once, and forks a child for each trial.
 
-A clean room installs this program in the probe's place. pytest loads it before any code of the project, and it never
+A clean room installs this program in the observer's place. pytest loads it before any code of the project, and it never
 returns to pytest. This process, the driver, runs no code of the project. It changes files for each trial, starts the
 child, ends the processes that the child leaves, restores all files, and writes the result to its own stdout. A child
 has no secrets of the driver. Its tests report through a pipe that only this child has.
@@ -41,10 +41,10 @@ _MAX_ADDRESS_SPACE = 4 << 30  # bytes per process, because a changed program may
 _DRAIN_SECONDS = 1.0  # for the pipes of a child that has ended
 _SKIPPED_DIRS = (".git", ".venv", "node_modules")
 
-FACTS: dict[str, Any] = json.loads(os.environ.pop("MNGR_PROBE"))
-REPORT_PATH = os.environ.pop("MNGR_PROBE_REPORT")
-WORK_DIR = os.path.realpath(os.environ.pop("MNGR_PROBE_WORK"))
-PYTHON_PATH = os.environ.pop("MNGR_PROBE_PATH")
+FACTS: dict[str, Any] = json.loads(os.environ.pop("MNGR_OBSERVER"))
+REPORT_PATH = os.environ.pop("MNGR_OBSERVER_REPORT")
+WORK_DIR = os.path.realpath(os.environ.pop("MNGR_OBSERVER_WORK"))
+PYTHON_PATH = os.environ.pop("MNGR_OBSERVER_PATH")
 LIBC = ctypes.CDLL(None)
 KEY = bytearray(32)
 
@@ -364,7 +364,7 @@ def _run_child(number: int, trial: Any, report_fd: int, output_fd: int, foreign_
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         most = _MAX_ADDRESS_SPACE if hard == resource.RLIM_INFINITY else min(hard, _MAX_ADDRESS_SPACE)
         resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-        probe_text, plugins = unpack(FACTS["probe"]).decode(), json.loads(unpack(FACTS["plugins"]))
+        observer_text, plugins = unpack(FACTS["observer"]).decode(), json.loads(unpack(FACTS["plugins"]))
         settings = {**trial["settings"], "fd": report_fd, "repo": FACTS["repo"]}
         settings["plugins"] = {name: plugins[name] for name in trial["plugins"]}
         args, variables = list(trial["args"]), dict(trial["env"])
@@ -374,19 +374,19 @@ def _run_child(number: int, trial: Any, report_fd: int, output_fd: int, foreign_
         if script:
             _run_script(script)
         os.environ.update(
-            MNGR_PROBE=json.dumps(settings),
-            MNGR_PROBE_REPORT=f"{REPORT_PATH}-{number}",
-            MNGR_PROBE_WORK=WORK_DIR,
-            MNGR_PROBE_PATH=PYTHON_PATH,
+            MNGR_OBSERVER=json.dumps(settings),
+            MNGR_OBSERVER_REPORT=f"{REPORT_PATH}-{number}",
+            MNGR_OBSERVER_WORK=WORK_DIR,
+            MNGR_OBSERVER_PATH=PYTHON_PATH,
             **variables,
         )
         sys.argv[1:] = args
         sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "AssertionRewritingHook"]
-        probe = ModuleType("mngr_probe")
-        probe.__file__ = __file__
-        sys.modules["mngr_probe"] = sys.modules["mngr_probe_hooks"] = probe
-        exec(compile(probe_text, __file__, "exec"), probe.__dict__)
-        code = int(pytest.main(args, plugins=[probe, _SkipSummaries()]))
+        observer = ModuleType("mngr_observer")
+        observer.__file__ = __file__
+        sys.modules["mngr_observer"] = sys.modules["mngr_observer_hooks"] = observer
+        exec(compile(observer_text, __file__, "exec"), observer.__dict__)
+        code = int(pytest.main(args, plugins=[observer, _SkipSummaries()]))
         # As at the normal end of a program. Threads and handlers of the tests may decide the exit code.
         sys.stdout.flush()
         sys.stderr.flush()

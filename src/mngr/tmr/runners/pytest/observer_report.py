@@ -1,4 +1,4 @@
-"""Reads the probe's report of a pytest run. A hostile test can write into it, so a wrong value counts as missing."""
+"""Reads the observer's report of a pytest run. A hostile test can write into it, so a wrong value counts as missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mngr.base.model import Struct
 from mngr.base.untrusted_json import as_list, as_object, get_int, get_object, get_objects, get_text
-from mngr.tmr.cleanroom.clean_room import ProbeRow
+from mngr.tmr.cleanroom.clean_room import ObserverRow
 from mngr.tmr.runners.test_run import NOTHING_RESOLVED, Failure, Frame, ProgramLocation, ResolvedCode, SuiteLines
 
 _FIXTURE_PREFIX = "fixture:"  # of the contexts of shared fixtures
@@ -47,12 +47,12 @@ class SessionEnd(Struct):
     environment: dict[str, str] = {}  # versions, and a hash of the installed packages
 
 
-def select_rows(rows: Iterable[ProbeRow], kind: str) -> list[ProbeRow]:
+def select_rows(rows: Iterable[ObserverRow], kind: str) -> list[ObserverRow]:
     """Return the rows of a kind."""
     return [row for row in rows if row["row"] == kind]
 
 
-def find_session_end(rows: Sequence[ProbeRow]) -> SessionEnd | None:
+def find_session_end(rows: Sequence[ObserverRow]) -> SessionEnd | None:
     """Return the facts of the last row about the end, or None when pytest did not get there."""
     end_rows = select_rows(rows, "end")
     if not end_rows:
@@ -69,7 +69,7 @@ def find_session_end(rows: Sequence[ProbeRow]) -> SessionEnd | None:
     )
 
 
-def _parse_resolved(row: ProbeRow) -> ResolvedCode:
+def _parse_resolved(row: ObserverRow) -> ResolvedCode:
     scripts = get_object(row, "scripts")
     return ResolvedCode(
         packages=parse_texts(row.get("packages")),
@@ -78,15 +78,15 @@ def _parse_resolved(row: ProbeRow) -> ResolvedCode:
     )
 
 
-def _parse_program(row: ProbeRow) -> ProgramLocation:
+def _parse_program(row: ObserverRow) -> ProgramLocation:
     return ProgramLocation(path=get_text(row, "path"), module=get_text(row, "module"), code=get_text(row, "code"))
 
 
-def _parse_session(row: ProbeRow) -> RecordedSession:
+def _parse_session(row: ObserverRow) -> RecordedSession:
     return RecordedSession(test=get_text(row, "test"), path=get_text(row, "path"), text=get_text(row, "text"))
 
 
-def parse_phase(row: ProbeRow) -> TestPhase:
+def parse_phase(row: ObserverRow) -> TestPhase:
     """Return the phase in a row of the kind `phase`."""
     return TestPhase(
         id=str(row.get("id")),
@@ -99,7 +99,7 @@ def parse_phase(row: ProbeRow) -> TestPhase:
     )
 
 
-def find_failure(row: ProbeRow) -> Failure | None:
+def find_failure(row: ObserverRow) -> Failure | None:
     """Return the failure in a row, or None."""
     failure = row.get("failure")
     if not isinstance(failure, dict):
@@ -118,7 +118,7 @@ def find_failure(row: ProbeRow) -> Failure | None:
     )
 
 
-def _parse_frame(row: ProbeRow) -> Frame:
+def _parse_frame(row: ObserverRow) -> Frame:
     return Frame(
         path=get_text(row, "path"),
         line=get_int(row, "line"),
@@ -127,7 +127,7 @@ def _parse_frame(row: ProbeRow) -> Frame:
     )
 
 
-def parse_lines(rows: Sequence[ProbeRow]) -> dict[str, list[int]]:
+def parse_lines(rows: Sequence[ObserverRow]) -> dict[str, list[int]]:
     """Return the lines that were run, by file; empty unless the tracer reported them."""
     line_rows = select_rows(rows, "lines")
     if not line_rows:
@@ -140,12 +140,12 @@ def parse_lines(rows: Sequence[ProbeRow]) -> dict[str, list[int]]:
     }
 
 
-def count_started_programs(rows: Sequence[ProbeRow]) -> int:
+def count_started_programs(rows: Sequence[ObserverRow]) -> int:
     """Return how many programs the test started, 0 unless the tracer counted them."""
     return sum(get_int(row, "programs") for row in select_rows(rows, "lines"))
 
 
-def parse_suite_lines(rows: Sequence[ProbeRow]) -> SuiteLines:
+def parse_suite_lines(rows: Sequence[ObserverRow]) -> SuiteLines:
     """Return the lines of each test of a suite, with those of the shared fixtures that it used."""
     lines: dict[str, dict[str, set[int]]] = {}
     fixtures: dict[str, set[str]] = {}
@@ -180,7 +180,7 @@ def _parse_ranges(text: object) -> list[int]:
     return numbers
 
 
-def find_loaded_files(rows: Sequence[ProbeRow]) -> list[str] | None:
+def find_loaded_files(rows: Sequence[ObserverRow]) -> list[str] | None:
     """Return the project's files that were imported, or None when that is not known."""
     loaded_rows = select_rows(rows, "loaded")
     paths = loaded_rows[0].get("files") if loaded_rows else None
@@ -194,7 +194,7 @@ def parse_texts(value: object) -> dict[str, str]:
     return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
 
 
-def make_row_paths_relative(rows: Sequence[ProbeRow], prefix: str) -> list[ProbeRow]:
+def make_row_paths_relative(rows: Sequence[ObserverRow], prefix: str) -> list[ObserverRow]:
     """Return the rows with all paths relative to the work dir, so that results are the same in all clean rooms."""
     return [{key: _remove_prefix(value, prefix) for key, value in row.items()} for row in rows]
 

@@ -1,6 +1,6 @@
 """Observes the project's own pytest: what it collects, how each test ends and why, and where the code came from.
 
-A plugin in one file, `mngr_probe` in a clean room: standard library and pytest only, Python 3.9 or newer. It writes
+A plugin in one file, `mngr_observer` in a clean room: standard library and pytest only, Python 3.9 or newer. It writes
 rows as things happen, so that a killed pytest leaves what it had. It removes its traces from the environment, so that
 a pytest or a program that a test starts sees nothing of it.
 """
@@ -19,15 +19,15 @@ _MAX_TRANSCRIPT = 32_000
 
 
 def _read_facts() -> dict[str, Any]:
-    """Return the probe's settings, and remove them from the environment of other processes."""
-    facts = json.loads(os.environ.pop("MNGR_PROBE"))
-    facts["report"] = os.environ.pop("MNGR_PROBE_REPORT")
-    facts["work"] = os.path.realpath(os.environ.pop("MNGR_PROBE_WORK"))
-    os.environ["PYTHONPATH"] = os.environ.pop("MNGR_PROBE_PATH")
+    """Return the observer's settings, and remove them from the environment of other processes."""
+    facts = json.loads(os.environ.pop("MNGR_OBSERVER"))
+    facts["report"] = os.environ.pop("MNGR_OBSERVER_REPORT")
+    facts["work"] = os.path.realpath(os.environ.pop("MNGR_OBSERVER_WORK"))
+    os.environ["PYTHONPATH"] = os.environ.pop("MNGR_OBSERVER_PATH")
     if not os.environ["PYTHONPATH"]:
         del os.environ["PYTHONPATH"]
-    probe_dir = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != probe_dir]
+    observer_dir = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != observer_dir]
     return dict(facts)
 
 
@@ -59,7 +59,7 @@ def _load_plugins() -> dict[str, ModuleType]:
     plugins: dict[str, ModuleType] = {}
     for name, text in (FACTS.pop("plugins", None) or {}).items():
         plugins[name] = module = ModuleType(name)
-        module.__dict__.update(probe=sys.modules[__name__], text=text, plugins=plugins)
+        module.__dict__.update(observer=sys.modules[__name__], text=text, plugins=plugins)
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
     return plugins
 
