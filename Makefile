@@ -4,7 +4,7 @@ PYTHON = .venv/bin/python
 JOBS ?= 3
 # Small programs, which `make test` installs; each other target installs what its tests need in addition.
 LIGHT = bash=bash dash=dash zsh=zsh fish=fish busybox=busybox-static rsync=rsync ssh=openssh-client sshd=openssh-server \
-	bwrap=bubblewrap unshare=util-linux
+	bwrap=bubblewrap unshare=util-linux openssl=openssl
 HOSTS = dockerd=docker.io docker=docker.io podman=podman runc=runc catatonit=catatonit ip=iproute2 \
 	slurmctld=slurm-wlm munged=munge git-lfs=git-lfs
 NODE = node=nodejs npm=npm

@@ -29,6 +29,7 @@ SNAPSHOT_EXCLUDES = (
     "trust",
     "own_runs",
     "history",
+    "web",
 )
 LOCAL_SETTINGS = os.path.join(".mngr", "settings.local.toml")
 
@@ -52,6 +53,7 @@ class Home:
         self.trust = os.path.join(self.root, "trust")
         self.own_runs = os.path.join(self.root, "own_runs")
         self.history = os.path.join(self.root, "history")
+        self.web = os.path.join(self.root, "web")
         self.settings = os.path.join(self.root, "settings.toml")
         self.version_file = os.path.join(self.root, "version")
         self.socket_link = os.path.join(self.root, "tmux.socket")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +13,9 @@ import pytest
 from mngr.e2e import E2eSession
 from mngr.e2e.session import TestDescription
 from mngr.web import player_or_last_screen
-from tests.conftest import BIN_DIR, MngrProgram
+from tests.conftest import MngrProgram
 from tests.support.browser import Browser
+from tests.support.live_page import LiveServer
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>&amp;\"'"
 RUN = "20260102-030405-abcd"
@@ -141,76 +140,72 @@ def test_scripts_in_the_output_of_tests_do_not_run(browser: Browser, pages: Path
 
 
 def test_recordings_are_shown_as_text_without_the_player(artifacts_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mngr.web.live import server
+    from mngr.web.live.e2e import e2e_paths
 
     monkeypatch.setattr(player_or_last_screen, "SCRIPT", "not-there.js")
-    text = server.render_test(str(artifacts_dir), RUN, "test_good-1")
+    text = e2e_paths.render_test(str(artifacts_dir), RUN, "test_good-1")
     assert "The player is not installed" in text
     assert '<pre class="screen">one\ntwo</pre>' in text
 
 
 @pytest.fixture
-def served(artifacts_dir: Path, mngr: MngrProgram) -> Iterator[tuple[str, int]]:
-    argv = [str(BIN_DIR / "mngr"), "web", "--e2e", str(artifacts_dir)]
-    with subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().decode().strip()
-        yield url, int(url.rstrip("/").rpartition(":")[2])
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+def server(artifacts_dir: Path, mngr: MngrProgram) -> Iterator[LiveServer]:
+    with LiveServer(mngr, "--e2e", str(artifacts_dir)) as server:
+        yield server
 
 
-def fetch_page(port: int, path: str, host: str = "127.0.0.1:1") -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.putrequest("GET", path, skip_host=True)
-    connection.putheader("Host", host)
-    connection.endheaders()
-    response = connection.getresponse()
-    text = response.read().decode()
-    connection.close()
-    return response.status, text
-
-
-def test_the_server_renders_pages_for_every_request(
-    browser: Browser, served: tuple[str, int], artifacts_dir: Path
-) -> None:
-    url, port = served
-    browser.open(f"{url}{RUN}/test_good-1/")
+def test_the_server_renders_pages_for_every_request(browser: Browser, server: LiveServer, artifacts_dir: Path) -> None:
+    browser.open(server.url)
+    browser.open(f"{server.base}/tests/{RUN}/test_good-1/")
     browser.wait("document.querySelector('.ap-player')")
     assert browser.complaints == []
-    assert all(fetched.startswith((url, "data:", "blob:")) for fetched in browser.fetched)
-    browser.open(f"{url}{RUN}")
-    assert browser.ask("location.pathname") == f"/{RUN}/"
+    assert all(fetched.startswith((server.base, "data:", "blob:")) for fetched in browser.fetched)
+    browser.open(f"{server.base}/tests/{RUN}")
+    assert browser.ask("location.pathname") == f"/tests/{RUN}/"
     E2eSession(
         artifacts_dir / RUN / "test_new-5", TestDescription("t.py::test_new")
     ).close()  # The server renders pages for every request.
-    assert "t.py::test_new" in fetch_page(port, f"/{RUN}/")[1]
+    assert "t.py::test_new" in server.get(f"/tests/{RUN}/")[2]
+    browser.ask("document.querySelector('.way a[href=\"/\"]').click()")
+    browser.wait("document.title === 'agents'")
+
+
+def test_hostile_tests_run_no_script_on_the_server_either(browser: Browser, server: LiveServer) -> None:
+    browser.open(server.url)
+    for page in ("", f"{RUN}/", f"{RUN}/test_bad-2/"):
+        browser.open(f"{server.base}/tests/{page}")
+        assert browser.ask("typeof window.hacked") == "undefined"
+        assert browser.complaints == []
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "/../../etc/passwd",
-        "/%2e%2e/",
-        f"/{RUN}/link-4/",
-        f"/{RUN}/nope/",
+        "/tests/../../etc/passwd",
+        "/tests/%2e%2e/",
+        f"/tests/{RUN}/link-4/",
+        f"/tests/{RUN}/nope/",
+        "/tests/static/../e2e_run_pages.py",
         "/static/../e2e_run_pages.py",
         "/static/x",
-        "/a/b/c",
+        "/tests/a/b/c/",
     ],
 )
-def test_the_server_answers_404_for_unknown_and_unsafe_paths(served: tuple[str, int], path: str) -> None:
-    code, text = fetch_page(served[1], path)
+def test_the_server_answers_404_for_unknown_and_unsafe_paths(server: LiveServer, path: str) -> None:
+    code, _, text = server.get(path)
     assert code == 404 and "root:" not in text
 
 
-def test_the_server_rejects_other_host_names(served: tuple[str, int]) -> None:
-    assert fetch_page(served[1], "/", host="evil.example:80")[0] == 403
-    assert fetch_page(served[1], "/", host="localhost:1")[0] == 200
+def test_the_server_ends_quietly_with_ctrl_c_while_a_page_is_open(mngr: MngrProgram) -> None:
+    server = LiveServer(mngr)
+    with server.stream("/events") as events:
+        next(iter(events))
+        assert server.end(signal.SIGINT) == 0
 
 
 def test_web_rejects_bad_input(mngr: MngrProgram, tmp_path: Path) -> None:
-    assert "no artifacts of e2e tests in " in mngr("web", "--e2e", str(tmp_path / "no"), code=1).err
+    no_artifacts = ["web", "--e2e", str(tmp_path / "no"), "--export", str(tmp_path / "pages")]
+    assert "no artifacts of e2e tests in " in mngr(*no_artifacts, code=1).err
     (tmp_path / "e2e").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
@@ -218,3 +213,14 @@ def test_web_rejects_bad_input(mngr: MngrProgram, tmp_path: Path) -> None:
     assert "exists and holds other files" in mngr(*words, code=1).err
     assert os.listdir(tmp_path / "full") == ["mine.txt"]
     assert "cannot be combined" in mngr(*words, "--port", "1", code=2).err
+
+
+def test_web_says_how_to_install_what_it_needs(mngr: MngrProgram, tmp_path: Path) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "starlette.py").write_text("raise ImportError")
+    mngr.env["PYTHONPATH"] = str(tmp_path / "hidden")
+    failed = mngr("web", code=1)
+    assert failed.err == (
+        "Error: mngr web needs the Python packages starlette and uvicorn\n"
+        "Hint: install them: pipx inject mngr starlette uvicorn\n"
+    )

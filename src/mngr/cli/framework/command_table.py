@@ -72,7 +72,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "tmr clean": ("tests", "Move the agents of a run to the trash", "runs.tmr.clean"),
     "tmr memory": ("tests", "Show or delete what earlier runs learned", "runs.tmr.memory"),
     "e2e audit": ("tests", "Find tests that pass even if the program does nothing", "runs.e2e_audit"),
-    "web": ("tests", "Show the results of e2e tests in a browser", "runs.web"),
+    "web": ("tests", "Watch and steer agents in a browser, and show runs and tests", "runs.web"),
     "demo": ("tests", "Run the whole pipeline on a sample project", "runs.demo"),
     "trust": ("setup", "Trust a project's settings, so that mngr may run its commands", "settings.trust"),
     "init": ("setup", "Inspect the project and write .mngr/settings.toml", "settings.init"),

@@ -1,4 +1,4 @@
-"""Pages of e2e test runs and of the tutorial, served to this machine or written as files.
+"""The server of `mngr web`: agents, runs, e2e test runs and the tutorial. Only this package imports starlette.
 
-Start with `server.py`.
+Start with `app.py`, which lists all paths. `security.py` decides which requests are answered.
 """

@@ -1,124 +1,169 @@
-"""Serves the pages to this machine, rendered again for every request."""
+"""Runs the server: its address, its token and its certificate."""
 
 from __future__ import annotations
 
-import mimetypes
+import ipaddress
+import json
 import os
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import secrets
+import socket
+import time
+from collections.abc import Callable
 
-from mngr.base.errors import MngrError, NotFound
-from mngr.web import artifacts, e2e_run_pages
-from mngr.web.live import tutorial
-from mngr.web.static_files import STATIC_DIR
+import uvicorn
 
-MAX_LISTED_RUNS = 200  # The most runs on the first page.
-# Only mngr's scripts and styles may run. The player adds its own styles and runs WebAssembly.
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src data:; "
-    "font-src data:; worker-src blob:; connect-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+from mngr.base.errors import MngrError, UsageError
+from mngr.base.model import Struct
+from mngr.base.paths import Home
+from mngr.base.untrusted_json import as_object, get_int, get_text, parse_json
+from mngr.web.live.app import build_app
+from mngr.web.live.security import TOKEN_PARAMETER, Access
+from mngr.web.live.site import Site
 
-
-def render_path(artifacts_dir: str, path: str, script: str | None = None) -> tuple[str, bytes]:
-    """Return the content type and the content at a path; raise NotFound if there is no page.
-
-    `script` is the path of the project's tutorial.
-    """
-    parts = [part for part in path.split("/") if part]
-    if parts[:1] == ["static"] and len(parts) == 2:
-        return _read_static(parts[1])
-    if parts[-1:] == ["index.html"]:
-        parts.pop()
-    if not parts:
-        return _encode_html(render_index(artifacts_dir, script))
-    if parts == [tutorial.PAGE_FILE] and script is not None:
-        return _encode_html(tutorial.render_tutorial(script, artifacts_dir))
-    if len(parts) == 1:
-        return _encode_html(e2e_run_pages.render_run(artifacts.load_run(artifacts_dir, parts[0])))
-    if len(parts) == 2:
-        return _encode_html(render_test(artifacts_dir, *parts))
-    raise NotFound(f"page not found: {path}")
+LOOPBACK = "127.0.0.1"
+_TOKEN_DAYS = 7  # A token is replaced when the server starts after this time.
+_MAX_CONNECTIONS = 200
+_MIN_TOKEN_LENGTH = 20
 
 
-def render_index(artifacts_dir: str, script: str | None = None) -> str:
-    """Return the page with all runs, the latest first."""
-    names = artifacts.list_runs(artifacts_dir)
-    runs = [artifacts.load_run(artifacts_dir, name) for name in names[:MAX_LISTED_RUNS]]
-    tutorial_page = tutorial.PAGE_FILE if tutorial.has_script(script) else None
-    return e2e_run_pages.render_index(runs, max(0, len(names) - MAX_LISTED_RUNS), tutorial=tutorial_page)
+class ServerOptions(Struct):
+    """Where the server listens. Port 0 is the port of the last time, or any free one."""
 
-
-def render_test(artifacts_dir: str, run: str, slug: str) -> str:
-    """Return the page of one test with its transcript and recordings."""
-    test = artifacts.load_test(artifacts_dir, run, slug)
-    transcript = artifacts.read_transcript(artifacts_dir, run, slug)
-    return e2e_run_pages.render_test(run, test, transcript, list(artifacts.read_recordings(artifacts_dir, run, test)))
-
-
-def _read_static(name: str) -> tuple[str, bytes]:
-    if name not in os.listdir(STATIC_DIR):
-        raise NotFound(f"page not found: static/{name}")
-    with open(os.path.join(STATIC_DIR, name), "rb") as file:
-        return mimetypes.guess_type(name)[0] or "application/octet-stream", file.read()
-
-
-def _encode_html(text: str) -> tuple[str, bytes]:
-    return "text/html; charset=utf-8", text.encode("utf-8", "replace")
-
-
-class PageServer(ThreadingHTTPServer):
-    """Serves the pages on a port of the loopback address; `url` is the address."""
-
-    daemon_threads = True
-
-    def __init__(self, artifacts_dir: str, port: int = 0, script: str | None = None) -> None:
-        self.place = artifacts_dir
-        self.script = script
-        try:
-            super().__init__(("127.0.0.1", port), _PageRequestHandler)
-        except OSError as error:
-            raise MngrError(
-                f"cannot listen on port {port}: {error.strerror}", "choose another port: mngr web --port N"
-            ) from None
+    address: str = LOOPBACK
+    port: int = 0
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    is_insecure: bool = False
+    is_read_only: bool = False
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/"
-
-
-class _PageRequestHandler(BaseHTTPRequestHandler):
-    server: PageServer
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        # Reject other host names: a foreign site whose name resolves to this machine must not read the pages.
-        host = (self.headers.get("Host") or "").rpartition(":")[0]
-        if host not in ("127.0.0.1", "localhost"):
-            self._send_answer(403, "text/plain; charset=utf-8", b"this server answers only requests to localhost\n")
-            return
-        path = self.path.partition("?")[0]
-        if path.count("/") in (1, 2) and not path.endswith(("/", ".html")) and "/static/" not in path:
-            self._send_answer(301, "text/plain", b"", ("Location", f"{path}/"))
-            return
+    def is_loopback(self) -> bool:
+        """True when only this machine can reach the server."""
+        if self.address == "localhost":
+            return True
         try:
-            self._send_answer(200, *render_path(self.server.place, path, self.server.script))
-        except MngrError as error:
-            self._send_answer(404, "text/plain; charset=utf-8", f"{error.message}\n".encode())
+            return ipaddress.ip_address(self.address).is_loopback
+        except ValueError:
+            return False
 
-    def _send_answer(self, code: int, content_type: str, content: bytes, *headers: tuple[str, str]) -> None:
-        self.send_response(code)
-        for name, value in (
-            ("Content-Type", content_type),
-            ("Content-Length", str(len(content))),
-            ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
-            ("X-Content-Type-Options", "nosniff"),
-            ("Referrer-Policy", "no-referrer"),
-            ("Cache-Control", "no-store"),
-            *headers,
-        ):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
+def parse_address(text: str) -> tuple[str, int]:
+    """Return the address and the port of `ADDRESS:PORT`. Raise UsageError for other text."""
+    address, _, port = text.rpartition(":")
+    address = address.removeprefix("[").removesuffix("]")
+    if not address or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"--listen: {text!r} is not ADDRESS:PORT", "for example: mngr web --listen 192.168.1.5:8443")
+    return address, int(port)
+
+
+def check_options(options: ServerOptions) -> None:
+    """Raise UsageError for options that would send the token over a network without encryption."""
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key need each other", "mngr web --tls-cert cert.pem --tls-key key.pem")
+    for path in (options.tls_cert, options.tls_key):
+        if path is not None and not os.path.isfile(path):
+            raise UsageError(f"there is no file {path}", "name the certificate and the key: --tls-cert, --tls-key")
+    if not options.is_loopback and options.tls_cert is None and not options.is_insecure:
+        raise UsageError(
+            f"other machines could read and control your agents through {options.address}",
+            "use TLS: --tls-cert FILE --tls-key FILE; or use ssh: ssh -L 8000:127.0.0.1:8000 HOST; or accept that others "
+            "can read the token: --insecure",
+        )
+
+
+class SavedAccess(Struct):
+    """The token and the port of the last server of a home. With them, open pages reconnect to the next server."""
+
+    token: str
+    port: int = 0
+
+
+def load_access(home: Home) -> SavedAccess:
+    """Return the saved token and port, or a new token if there is none or it is old."""
+    path = os.path.join(home.web, "access.json")
+    try:
+        with open(path, "rb") as file:
+            is_old = time.time() - os.fstat(file.fileno()).st_mtime > _TOKEN_DAYS * 86400
+            row = as_object(parse_json(file.read(10_000)))
+        token, port = get_text(row, "token"), get_int(row, "port")
+        if len(token) >= _MIN_TOKEN_LENGTH:
+            return SavedAccess(token=secrets.token_urlsafe(32) if is_old else token, port=port)
+    except (OSError, ValueError):
+        pass
+    return SavedAccess(token=secrets.token_urlsafe(32))
+
+
+def save_access(home: Home, access: SavedAccess) -> None:
+    """Save the token and the port for the next server. Only the user can read them."""
+    home.create()
+    os.makedirs(home.web, mode=0o700, exist_ok=True)
+    path = os.path.join(home.web, "access.json")
+    temporary = f"{path}.{os.getpid()}.new"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        json.dump({"token": access.token, "port": access.port}, file)
+    os.replace(temporary, path)
+
+
+def open_socket(options: ServerOptions, saved_port: int) -> socket.socket:
+    """Return a socket that listens. Without a chosen port, prefer the one of the last time."""
+    for port in dict.fromkeys((options.port,) if options.port else (saved_port, 0)):
+        try:
+            family, kind, proto, _, target = socket.getaddrinfo(
+                options.address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            server = socket.socket(family, kind, proto)
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(target)
+            server.listen(128)
+            return server
+        except OSError as error:
+            problem = error
+    raise MngrError(
+        f"cannot listen on {options.address}, port {port}: {problem.strerror}",
+        "choose another port: mngr web --port N",
+    )
+
+
+def serve(site: Site, home: Home, options: ServerOptions, on_start: Callable[[str], None]) -> None:
+    """Serve the pages until a signal arrives. `on_start` gets the URL with the token."""
+    saved = load_access(home)
+    server = open_socket(options, saved.port)
+    port = server.getsockname()[1]
+    save_access(home, saved.replace(port=port))
+    names = () if options.is_loopback else (options.address.lower(), socket.gethostname().lower())
+    access = Access(
+        token=saved.token,
+        host_names=names,
+        is_secure=options.tls_cert is not None,
+        is_read_only=options.is_read_only,
+    )
+    config = uvicorn.Config(
+        build_app(site, access),
+        http="h11",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        log_level="critical",
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
+    )
+    on_start(build_url(options, port, saved.token))
+    try:
+        uvicorn.Server(config).run(sockets=[server])
+    finally:
+        server.close()
+
+
+def build_url(options: ServerOptions, port: int, token: str) -> str:
+    """Return the URL that opens the page."""
+    scheme = "https" if options.tls_cert is not None else "http"
+    address = f"[{options.address}]" if ":" in options.address else options.address
+    if options.address in ("0.0.0.0", "::"):
+        address = socket.gethostname()
+    return f"{scheme}://{address}:{port}/?{TOKEN_PARAMETER}={token}"

@@ -1,4 +1,4 @@
-"""Writes the pages as files that work without a server."""
+"""Writes the pages as files that work without a e2e_paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from mngr.base.errors import MngrError
 from mngr.web import artifacts, e2e_run_pages
-from mngr.web.live import server, tutorial
+from mngr.web.live.e2e import e2e_paths, tutorial
 from mngr.web.static_files import copy_static
 
 
@@ -19,15 +19,15 @@ def export_pages(artifacts_dir: str, target: str, script: str | None = None) -> 
     if os.path.isdir(target) and os.listdir(target) and not os.path.isfile(marker):
         raise MngrError(f"{target} exists and holds other files", "choose a new directory: mngr web --export DIR")
     run_names = artifacts.list_runs(artifacts_dir)
-    _write_page(os.path.join(target, "index.html"), server.render_index(artifacts_dir, script))
+    _write_page(os.path.join(target, "index.html"), e2e_paths.render_index(artifacts_dir, script))
     if script is not None and tutorial.has_script(script):
         _write_page(os.path.join(target, tutorial.PAGE_FILE), tutorial.render_tutorial(script, artifacts_dir))
-    for run in run_names[: server.MAX_LISTED_RUNS]:
+    for run in run_names[: e2e_paths.MAX_LISTED_RUNS]:
         loaded = artifacts.load_run(artifacts_dir, run)
         _write_page(os.path.join(target, run, "index.html"), e2e_run_pages.render_run(loaded))
         for test in loaded.tests:
             _write_page(
-                os.path.join(target, run, test.slug, "index.html"), server.render_test(artifacts_dir, run, test.slug)
+                os.path.join(target, run, test.slug, "index.html"), e2e_paths.render_test(artifacts_dir, run, test.slug)
             )
     copy_static(target)
     return os.path.join(target, "index.html")
