@@ -144,12 +144,18 @@ def _split_messages(result: ProcessResult) -> tuple[list[str], list[str]]:
     return [line for line in errors if line not in follow_ups], follow_ups
 
 
-def suggest_hint(problem: str) -> str:
-    """Return the hint for a git error message."""
+def suggest_hint(problem: str, host: Host | None = None) -> str:
+    """Return the hint for a git error message. Without a host, git ran on this machine."""
+    is_remote = host is not None and not host.is_local
+    place = f" on {host.name}" if host is not None and is_remote else ""
     if "dubious ownership" in problem:
-        return "another user owns the directory; if you trust it: git config --global --add safe.directory DIR"
+        directory = shell.quote(problem.partition("'")[2].rpartition("'")[0] or "DIR")
+        command = f"git config --global --add safe.directory {directory}"
+        return f"another user owns the directory; if you trust it, run{place}: {command}"
     if "No space left" in problem:
-        return "free some disk space, then run the command again: df -h"
+        return f"free some disk space{place}, then run the command again: df -h"
+    if host is not None and is_remote:
+        return f"check the host: mngr doctor @{host.name}"
     return "check git on this machine: mngr doctor"
 
 

@@ -55,6 +55,12 @@ def test_error_messages_are_shown_without_their_prefix() -> None:
         DockerCli(["sh", "-c", "echo 'Error: bad spec' >&2; exit 1"]).run_checked("it broke")
 
 
+def test_a_hint_names_the_engine_that_the_settings_choose() -> None:
+    engine = choose_cli({"program": "podman", "context": "far"})
+    error = engine.build_error("it broke", b"Error: write /var/lib: no space left on device\n")
+    assert error.hint == "free some disk space; see what uses it: podman --connection far system df"
+
+
 def test_the_settings_choose_program_context_and_host() -> None:
     assert choose_cli({}).words == ["docker"]
     assert choose_cli({"context": "far"}).words == ["docker", "--context", "far"]

@@ -117,7 +117,7 @@ def _push_commit(
         raise make_missing_work_dir_error(record)
     raise MngrError(
         f"git could not send the commits to {record.name}: {git.describe_failure(result)}",
-        git.suggest_hint(result.error_line),
+        git.suggest_hint(result.error_line, sandboxed_host),
     )
 
 

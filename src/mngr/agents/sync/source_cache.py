@@ -69,7 +69,7 @@ def copy_source_to_host(
         host.has_path(cached_repo)  # This raises Unreachable if the host does not answer.
         reason = git.describe_failure(result)
         raise MngrError(
-            f"git could not send the repository to {host.name}: {reason}", git.suggest_hint(result.error_line)
+            f"git could not send the repository to {host.name}: {reason}", git.suggest_hint(result.error_line, host)
         )
     host_copy = repo.replace(root=cached_repo, common_dir=cached_repo)
     return source.replace(host_copy=host_copy, object_format=object_format)

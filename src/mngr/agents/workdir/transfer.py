@@ -36,7 +36,7 @@ def make_worktree(host: Host, repo: Repo, record: AgentRecord, *, runs_filters: 
     with host.lock(os.path.join(repo.common_dir, "mngr.base.lock")):
         result = git.run(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words, git_command=git.GIT)
     if result.code:
-        raise _make_branch_error(record, result.error_line)
+        raise _make_branch_error(host, record, result.error_line)
     git_command = (*git.GIT, *([] if runs_filters else _list_filter_options(host, repo)))
     words = ["reset", "--quiet", "--hard", "--no-recurse-submodules"]
     git.run_checked(host, record.work_dir, *words, git_command=git_command)
@@ -57,7 +57,7 @@ def make_branch_taken_error(branch: str) -> BranchTaken:
     )
 
 
-def _make_branch_error(record: AgentRecord, problem: str) -> MngrError:
+def _make_branch_error(host: Host, record: AgentRecord, problem: str) -> MngrError:
     """Return the error for a failed `git worktree add`, from git's message."""
     branch = record.branch or ""
     if "already exists" in problem and "branch" in problem:
@@ -69,7 +69,7 @@ def _make_branch_error(record: AgentRecord, problem: str) -> MngrError:
         )
     if "not a valid branch name" in problem or "cannot lock ref" in problem:
         return MngrError(f"git cannot create the branch {branch!r}: {problem}", "choose another name: --branch :NEW")
-    return MngrError(f"git worktree add failed: {problem}", git.suggest_hint(problem))
+    return MngrError(f"git worktree add failed: {problem}", git.suggest_hint(problem, host))
 
 
 def make_mirror(host: Host, source: ProjectSource, record: AgentRecord, *, runs_filters: bool = True) -> None:
@@ -99,7 +99,7 @@ def make_mirror(host: Host, source: ProjectSource, record: AgentRecord, *, runs_
             raise make_branch_taken_error(record.branch or "")
         if result.code:
             raise MngrError(
-                f"git could not copy the repository: {result.error_line}", git.suggest_hint(result.error_line)
+                f"git could not copy the repository: {result.error_line}", git.suggest_hint(result.error_line, host)
             )
 
     argv += [record.base, record.branch, "1" if record.branch_is_new else "0", "1" if runs_filters else "0", *identity]

@@ -58,8 +58,13 @@ class DockerCli:
         """Run the program and return its output. Raise MngrError with `problem` and the reason if it fails."""
         result = self.run(*words, stdin=stdin, timeout=timeout)
         if result.code:
-            raise MngrError(f"{problem}: {parse_error(result.err)}", get_hint(parse_error(result.err)))
+            raise self.build_error(problem, result.err)
         return result.text
+
+    def build_error(self, problem: str, stderr: bytes) -> MngrError:
+        """Return an error with the engine's message and a hint that names the engine's own program."""
+        reason = parse_error(stderr)
+        return MngrError(f"{problem}: {reason}", _suggest_hint(reason, shell.join(self.words)))
 
     def find_unreachable_error(self, stderr: str) -> Unreachable | None:
         """Return the error if standard error says that the engine does not answer, otherwise None."""
@@ -180,12 +185,12 @@ def parse_error(err: bytes) -> str:
     return message
 
 
-def get_hint(message: str) -> str:
-    """Return the hint for an error message."""
+def _suggest_hint(message: str, engine: str) -> str:
+    """Return the hint for an error message. `engine` is the command with which the user reaches the same engine."""
     if "docker-init" in message or "catatonit" in message:
         return "install the engine's init program: apt-get install tini (docker) or catatonit (podman)"
     if "network" in message.lower():
-        return "list the networks: docker network ls; then choose one: mngr config set providers.docker.network NAME"
+        return f"list the networks: {engine} network ls; then choose one: mngr config set providers.docker.network NAME"
     if "no space left" in message.lower():
-        return "free some disk space; see what uses it: docker system df"
+        return f"free some disk space; see what uses it: {engine} system df"
     return "check the settings of the provider: mngr config list"

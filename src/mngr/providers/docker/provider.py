@@ -114,7 +114,7 @@ class DockerProvider:
         if docker_cli.is_container_gone(result) and container.argv:
             self._recreate_container(engine, host, facts)
         elif result.code:
-            raise _build_error(f"{host} could not be started", result.err)
+            raise engine.build_error(f"{host} could not be started", result.err)
 
     def stop(self, host: str) -> None:
         container = self._get_container(host)
@@ -149,7 +149,7 @@ class DockerProvider:
         engine = DockerCli([str(word) for word in untrusted_json.as_list(facts.get("engine"))])
         result = engine.run("rmi", get_text(facts, "image"))
         if result.code and not docker_cli.is_image_missing(result):
-            raise _build_error("the image of the snapshot could not be removed", result.err)
+            raise engine.build_error("the image of the snapshot could not be removed", result.err)
 
     def list_leftovers(self) -> builtins.list[Leftover]:
         engine = docker_cli.choose_cli(self._options)
@@ -266,7 +266,7 @@ class DockerProvider:
             images.ensure_image(engine, image, self._note)
             result = engine.run(*argv, timeout=START_TIMEOUT)
         if result.code:
-            raise _build_error(f"the container {name} could not be started", result.err)
+            raise engine.build_error(f"the container {name} could not be started", result.err)
         container = result.text.split("\n")[-1].strip()
         number, home = USERS[user]
         argv = [
@@ -285,7 +285,7 @@ class DockerProvider:
             log = docker_cli.parse_error(engine.run("logs", "--tail", "5", container).err)
             raise MngrError(f"the container ended immediately: {log}", _IMAGE_HINT)
         if user_result.code:
-            raise _build_error(f"the user {user} could not be created in {name}", user_result.err)
+            raise engine.build_error(f"the user {user} could not be created in {name}", user_result.err)
         return container
 
     def _recreate_container(self, engine: DockerCli, host: str, facts: HostFacts) -> None:
@@ -307,7 +307,7 @@ class DockerProvider:
         if docker_cli.is_container_gone(result):
             return False
         if result.code:
-            raise _build_error(f"{name} could not be inspected", result.err)
+            raise engine.build_error(f"{name} could not be inspected", result.err)
         container_id, _, text = result.text.partition(" ")
         labels = as_object(json.loads(text))
         user, owner_key = get_text(labels, "mngr.user"), get_text(labels, "mngr.home")
@@ -321,7 +321,7 @@ class DockerProvider:
         container = ContainerFacts(engine=engine.words, container=container_id, volume=volume, user=user)
         started = engine.run("start", container_id, timeout=START_TIMEOUT)
         if started.code:
-            raise _build_error(f"{name} could not be started", started.err)
+            raise engine.build_error(f"{name} could not be started", started.err)
         facts = self._prepare_home(engine, name, container).replace(
             network=get_text(labels, "mngr.network", "on"),
             guest=owner_key != host_store.compute_owner_key(self._home),
@@ -349,10 +349,10 @@ class DockerProvider:
         for container_id in engine.run_checked(f"mngr could not search for {name}", *query).split():
             removed = engine.run("rm", "-f", "-v", container_id, timeout=START_TIMEOUT)
             if removed.code and not docker_cli.is_container_gone(removed):
-                raise _build_error(f"the container {name} could not be removed", removed.err)
+                raise engine.build_error(f"the container {name} could not be removed", removed.err)
         result = engine.run("volume", "rm", "-f", volume)
         if result.code and b"no such volume" not in result.err:
-            raise _build_error(f"the volume {volume} could not be removed", result.err)
+            raise engine.build_error(f"the volume {volume} could not be removed", result.err)
         if host_store.find_facts(self._home, self.name, name) is not None:  # else the host was never complete
             remembered = HostFacts(options=facts.options, auto=facts.auto)
             host_store.save_facts(self._home, self.name, name, remembered, "gone")
@@ -388,9 +388,3 @@ def _build_run_argv(
         argv += ["-v", str(mount)]
     argv += [str(word) for word in as_list(options.get("run_args")) if word]
     return [*argv, "--entrypoint", "sh", image, "-c", _IDLE_SCRIPT, HALT_FILE]
-
-
-def _build_error(problem: str, err: bytes) -> MngrError:
-    """Return an error with the engine's message and a hint."""
-    reason = docker_cli.parse_error(err)
-    return MngrError(f"{problem}: {reason}", docker_cli.get_hint(reason))
