@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mngr.web.templates import ENVIRONMENT, render_template
 
 TOKEN = "gh" + "p_" + "a1B2" * 9
 FOLDER = Path(templates.__file__).parent / "templates"
+TAG = re.compile(r"</[a-z]|<(?:a|b|button|code|details|div|h[1-6]|i|img|input|li|p|pre|section|span|svg|t[dhr])[ >]")
 NAMES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
 
 
@@ -63,6 +65,17 @@ def test_a_template_never_trusts_a_text(name: str) -> None:
     text = (FOLDER / name).read_text()
     assert re.findall(r"\|\s*safe\b|autoescape|Markup|<script>(?!\s*</)|\son\w+=", text) == []
     ENVIRONMENT.get_template(name)
+
+
+def test_no_python_code_of_pages_contains_html() -> None:
+    found = [
+        f"{path.relative_to(FOLDER.parent)}:{node.lineno}"
+        for path in sorted(FOLDER.parent.rglob("*.py"))
+        if "live" not in path.relative_to(FOLDER.parent).parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and TAG.search(node.value)
+    ]
+    assert found == []
 
 
 def test_a_page_contains_its_title() -> None:

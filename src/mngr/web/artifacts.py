@@ -45,6 +45,16 @@ class E2eTest(Struct):
     is_observed: bool = False
     recordings: list[str] = []
 
+    @property
+    def first_line(self) -> str:
+        """The first line of the description."""
+        return self.doc.strip().partition("\n")[0]
+
+    @property
+    def location(self) -> str:
+        """The file and the line of the test."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
 
 class E2eRun(Struct):
     """All tests of one run."""

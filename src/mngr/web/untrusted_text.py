@@ -23,6 +23,7 @@ _VISIBLE_REPLACEMENTS: dict[int, int | str] = {
     **{code: f"[U+{code:04X}]" for code in (*_DIRECTION_CONTROLS, *_INVISIBLE_CHARACTERS)},
 }
 _ESCAPED_DIRECTION_CONTROLS = re.compile(r"(?<!\\)((?:\\\\)*)\\u(?:061c|200[ef]|202[a-e]|206[6-9])", re.IGNORECASE)
+_MAX_CACHED = 100  # Characters of a text that is kept because it may occur again.
 _INLINE_CODE = re.compile(r"`([^`\n]+)`")
 
 
@@ -45,7 +46,16 @@ def get_redactor() -> Redactor:
 
 def clean_text(value: object) -> CleanText:
     """Return the text of a value without secrets and control codes."""
-    return value if type(value) is CleanText else _show_controls(get_redactor()(_to_text(value)))
+    if type(value) is CleanText:
+        return value
+    text = _to_text(value)
+    return _clean_short(text) if len(text) <= _MAX_CACHED else _show_controls(get_redactor()(text))
+
+
+@functools.lru_cache(maxsize=4096)
+def _clean_short(text: str) -> CleanText:
+    """Return clean text. A page repeats most of its short texts, and the search for secrets takes longest."""
+    return _show_controls(get_redactor()(text))
 
 
 def cut_text(value: object, max_length: int) -> CleanText:

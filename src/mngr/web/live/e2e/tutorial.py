@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError
-from mngr.tutorial.blocks import Block, TutorialScript, compute_block_id, read_script
+from mngr.base.model import Struct
+from mngr.tutorial.blocks import Block, EmptyHeading, TutorialScript, compute_block_id, read_script
 from mngr.web import artifacts, e2e_run_pages
 from mngr.web.artifacts import E2eTest
-from mngr.web.html_text import escape_plain as escape
+from mngr.web.e2e_run_pages import Terminal, TranscriptLine
+from mngr.web.templates import render_template
 
 PAGE_FILE = "tutorial.html"
 MAX_RUNS = 20  # The number of latest runs to search for tests.
@@ -14,16 +16,52 @@ MAX_TRANSCRIPT_CHARACTERS = 40_000  # Of a transcript; the test's own page has a
 MAX_RECORDING_CHARACTERS = 500_000  # The page leaves out a longer recording.
 
 
+class CitedTest(Struct):
+    """A test that cites a block, as it ran last."""
+
+    test: E2eTest
+    run: str
+    lines: list[TranscriptLine]
+    terminals: list[Terminal]
+
+    @property
+    def short_name(self) -> str:
+        """The name of the test without its directory."""
+        return self.test.name.rpartition("/")[2]
+
+
+class CitedBlock(Struct):
+    """A block with the tests that cite it."""
+
+    block: Block
+    tests: list[CitedTest]
+
+
+class TutorialSection(Struct):
+    """A part of the tutorial with its blocks, and its headings without blocks."""
+
+    number: int
+    title: str | None
+    blocks: list[CitedBlock]
+    empty_headings: list[EmptyHeading]
+
+
+class TutorialPage(Struct):
+    """The facts on the page of a tutorial."""
+
+    name: str
+    block_count: int
+    cited_count: int
+    tests: list[E2eTest]  # Each test that cites a block, once.
+    sections: list[TutorialSection]
+
+
 def render_tutorial(script_path: str, artifacts_dir: str) -> str:
     """Return the page with all blocks in order, each with the latest results of its tests."""
-    script = read_script(script_path)
-    citing_tests = _CitingTests(artifacts_dir)
-    titles = _list_sections(script)
-    parts = [_render_section(index, title, script, citing_tests) for index, title in enumerate(titles)]
-    body = "".join(
-        [_render_head(script, citing_tests), _render_navigation(titles), *parts, *citing_tests.data.values()]
-    )
-    return e2e_run_pages.render_page("Tutorial", body, "", plays=bool(citing_tests.data))
+    page = _build_page(read_script(script_path), _CitingTests(artifacts_dir))
+    cited_tests = [test for section in page.sections for block in section.blocks for test in block.tests]
+    plays = any(test.terminals for test in cited_tests)
+    return render_template("e2e/tutorial.html", up="", plays=plays, page=page)
 
 
 def has_script(script: str | None) -> bool:
@@ -37,11 +75,11 @@ def has_script(script: str | None) -> bool:
 
 
 class _CitingTests:
-    """The tests that cite each block, as they ran last, and the recordings that the page must contain."""
+    """The tests that cite each block, as they ran last."""
 
     def __init__(self, artifacts_dir: str) -> None:
         self.place = artifacts_dir
-        self.data: dict[str, str] = {}
+        self._terminal_count = 0
         self._run_of: dict[str, str] = {}  # By the name of a test.
         self._tests: dict[str, list[E2eTest]] = {}  # By the id of a block.
         for run in artifacts.list_runs(artifacts_dir)[:MAX_RUNS]:
@@ -57,15 +95,18 @@ class _CitingTests:
     def get_run(self, test: E2eTest) -> str:
         return self._run_of[test.name]
 
-    def render_terminals(self, test: E2eTest) -> str:
-        """Return the recordings of a test that are not too large, and keep their data for the page."""
-        html = ""
-        for number, recording in enumerate(artifacts.read_recordings(self.place, self.get_run(test), test)):
+    def load_cited_test(self, test: E2eTest) -> CitedTest:
+        """Return a test with its transcript and its recordings, as far as they are not too large."""
+        run = self.get_run(test)
+        text = artifacts.read_transcript(self.place, run, test.slug)
+        if len(text) > MAX_TRANSCRIPT_CHARACTERS:
+            text = text[:MAX_TRANSCRIPT_CHARACTERS].rpartition("\n")[0] + "\n# [the page of the test shows the rest]\n"
+        terminals = []
+        for recording in artifacts.read_recordings(self.place, run, test):
             if len(recording.text) <= MAX_RECORDING_CHARACTERS:
-                key = f"cast-{test.slug}-{number}"
-                html += e2e_run_pages.render_terminal(key, recording)
-                self.data[key] = e2e_run_pages.render_recording(key, recording)
-        return html
+                self._terminal_count += 1
+                terminals.append(e2e_run_pages.build_terminal(f"cast-{self._terminal_count}", recording))
+        return CitedTest(test=test, run=run, lines=e2e_run_pages.split_transcript(text), terminals=terminals)
 
 
 def _list_block_ids(test: E2eTest) -> set[str]:
@@ -80,66 +121,26 @@ def _list_sections(script: TutorialScript) -> list[str | None]:
     return list(dict.fromkeys(item.section for item in items))
 
 
-def _render_head(script: TutorialScript, citing_tests: _CitingTests) -> str:
+def _build_page(script: TutorialScript, citing_tests: _CitingTests) -> TutorialPage:
     blocks = [block for block in script.blocks if block.commands]
     tests = {test.name: test for block in blocks for test in citing_tests.list_tests(block)}
-    cited_count = sum(bool(citing_tests.list_tests(block)) for block in blocks)
-    summary = f"{cited_count} of {len(blocks)} blocks are cited by recorded tests: {e2e_run_pages.render_counts(list(tests.values()))}"
-    return (
-        '<p class="way"><a href="index.html">runs</a></p>'
-        f"<h1>{escape(script.path.rpartition('/')[2])}</h1><p>{summary if tests else 'No recorded test cites this tutorial.'}</p>"
-        '<input id="find" type="search" placeholder="find a block" aria-label="find a block">'
+    return TutorialPage(
+        name=script.path.rpartition("/")[2],
+        block_count=len(blocks),
+        cited_count=sum(bool(citing_tests.list_tests(block)) for block in blocks),
+        tests=list(tests.values()),
+        sections=[
+            TutorialSection(
+                number=number,
+                title=title,
+                blocks=[_build_block(block, citing_tests) for block in blocks if block.section == title],
+                empty_headings=[heading for heading in script.empty_headings if heading.section == title],
+            )
+            for number, title in enumerate(_list_sections(script))
+        ],
     )
 
 
-def _render_navigation(titles: list[str | None]) -> str:
-    links = (f'<a href="#part-{index}">{escape(title)}</a>' for index, title in enumerate(titles) if title)
-    return f'<nav class="parts">{" ".join(links)}</nav>'
-
-
-def _render_section(index: int, title: str | None, script: TutorialScript, citing_tests: _CitingTests) -> str:
-    """Return one section with its blocks and its headings without blocks."""
-    rows = [_render_block(block, citing_tests) for block in script.blocks if block.commands and block.section == title]
-    rows += [
-        f'<div class="cited blank"><pre class="block">{escape(heading.text)}</pre><p class="note">no block yet</p></div>'
-        for heading in script.empty_headings
-        if heading.section == title
-    ]
-    title_html = f"<h2>{escape(title)}</h2>" if title else ""
-    return f'<section class="part" id="part-{index}">{title_html}{"".join(rows)}</section>'
-
-
-def _render_block(block: Block, citing_tests: _CitingTests) -> str:
-    tests = "".join(_render_test(test, citing_tests) for test in citing_tests.list_tests(block))
-    tests = tests or '<p class="note">no test that ran cites it</p>'
-    return (
-        f'<div class="cited" id="{escape(block.slug)}"><pre class="block">{escape(block.text)}</pre>'
-        f'<div class="tests">{tests}</div></div>'
-    )
-
-
-def _render_test(test: E2eTest, citing_tests: _CitingTests) -> str:
-    """Return one line that opens to show the transcript with the recordings beside it."""
-    run = citing_tests.get_run(test)
-    notes = _describe_recordings(len(test.recordings))
-    if test.is_observed:
-        notes += ", generated from observed output, not reviewed"
-    text = artifacts.read_transcript(citing_tests.place, run, test.slug)
-    if len(text) > MAX_TRANSCRIPT_CHARACTERS:
-        text = text[:MAX_TRANSCRIPT_CHARACTERS].rpartition("\n")[0] + "\n# [the page of the test shows the rest]\n"
-    terminals = citing_tests.render_terminals(test)
-    first_line = test.doc.strip().partition("\n")[0]
-    page_link = f'<a href="{escape(run)}/{escape(test.slug)}/index.html">its page</a>, of {escape(run)}'
-    about = f"{escape(first_line)} · {page_link}" if first_line else page_link
-    terminal_section = f"<section>{terminals}</section>" if terminals else ""
-    return (
-        f'<details class="{test.status}"><summary><span class="status">{test.status}</span> '
-        f"{escape(test.name.rpartition('/')[2])}{notes}</summary><p>{about}</p>"
-        f'<div class="columns"><section>{e2e_run_pages.render_transcript(text)}</section>{terminal_section}</div></details>'
-    )
-
-
-def _describe_recordings(count: int) -> str:
-    if count == 0:
-        return ""
-    return ", 1 recording" if count == 1 else f", {count} recordings"
+def _build_block(block: Block, citing_tests: _CitingTests) -> CitedBlock:
+    tests = [citing_tests.load_cited_test(test) for test in citing_tests.list_tests(block)]
+    return CitedBlock(block=block, tests=tests)
