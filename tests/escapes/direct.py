@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from tests.escapes.attempt import Attempt
+from tests.support.landlock import HAS_SCOPES
 
 # How the agents with another network are created.
 ON = ("--sandbox", "--network", "on", "--", "sleep", "1000")
@@ -52,6 +53,7 @@ _NETWORK = [
     Attempt("a program connects to a server of this machine", _python("socket.create_connection(('127.0.0.1', int(e['PORT'])), 5)\nprint('MARK')")),
     Attempt("a program sends a datagram to a server of this machine", _python("socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'mark', ('127.0.0.1', int(e['PORT'])))")),
     Attempt("a program connects to a socket without a file", _python("s = socket.socket(socket.AF_UNIX); s.connect('\\0' + e['ABSTRACT'])\nprint('MARK')")),
+    Attempt("a program sends a datagram to a socket without a file", _python("s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b'mark', '\\0' + e['ABSTRACT'] + '-datagram')\nprint('MARK')")),
     Attempt("a program connects to a socket among the user's files", _python("s = socket.socket(socket.AF_UNIX); s.connect(e['SOCKET'])\nprint('MARK')")),
     Attempt("a program opens a socket to the machine's hypervisor", _python("socket.socket(socket.AF_VSOCK)\nprint('MARK')")),
     Attempt("a program opens a socket to the machine's hypervisor through a ring", _python(
@@ -103,7 +105,7 @@ def _replace_options(attempts: list[Attempt], note: str, options: tuple[str, ...
 
 
 _WITH_NETWORK = _replace_options(
-    [a for a in _NETWORK if "user's files" in a.name or "hypervisor" in a.name],
+    [a for a in _NETWORK if " socket " in a.name and (HAS_SCOPES or "without a file" not in a.name)],
     "with the network on",
     ON,
 )

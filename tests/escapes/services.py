@@ -28,12 +28,20 @@ class Services:
         self._udp.bind(("127.0.0.1", port))
         self._abstract = socket.socket(socket.AF_UNIX)
         self._abstract.bind(f"\0{name}")
+        self._datagram = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._datagram.bind(f"\0{name}-datagram")
         self._file = socket.socket(socket.AF_UNIX)
         self._file.bind(path)
         os.chmod(path, 0o777)
         for server in (self._abstract, self._file):
             server.listen(8)
-        self._sockets = {"tcp": self._tcp, "udp": self._udp, "abstract": self._abstract, "file": self._file}
+        self._sockets = {
+            "tcp": self._tcp,
+            "udp": self._udp,
+            "abstract": self._abstract,
+            "datagram": self._datagram,
+            "file": self._file,
+        }
         for server in self._sockets.values():
             server.setblocking(False)
         self._victim = subprocess.Popen(

@@ -18,6 +18,7 @@ from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from tests.conftest import run_git
 from tests.escapes.attempt import Outside, read_state, some
 from tests.escapes.services import Services
+from tests.support.landlock import HAS_SCOPES
 from tests.tmr.world import World, new_world
 
 PROGRAMS = "import glob, os, shutil, socket, subprocess, sys\no, checkout, port, victim = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])\n"
@@ -133,6 +134,15 @@ def test_a_test_in_a_clean_room_leaves_no_mark(room: Room, attempt: RoomAttempt)
     before = read_state(room.outside.root)
     ran = room.world.room.run(["python3", "-c", PROGRAMS + attempt.program, *room.get_words()], timeout=30)
     assert list_marks(room, before, ran.out) == []
+
+
+def test_a_test_with_the_network_reaches_no_socket_without_a_file(room: Room, tmp_path: Path) -> None:
+    program = "import socket, sys; print(socket.socket(socket.AF_UNIX).connect_ex(chr(0) + sys.argv[1]))"
+    words = ["python3", "-c", program, room.services.variables["ABSTRACT"]]
+    with new_world(tmp_path, FILES, CleanRoomSandbox(network=True)) as world:
+        ran = world.room.run(words, timeout=30)
+    marks = room.services.list_marks()
+    assert (ran.out, marks) == (("1\n", []) if HAS_SCOPES else ("0\n", ["reached abstract"]))
 
 
 @pytest.mark.parametrize("name", LEFTOVERS)

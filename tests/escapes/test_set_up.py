@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import run_git
 from tests.escapes.attempt import Target, attack, for_each_person, some
 from tests.escapes.services import Services
+from tests.support.landlock import HAS_SCOPES
 from tests.support.person import PEOPLE
 
 CREATE = "create foo -- sleep 1000"
@@ -65,6 +66,7 @@ ATTEMPTS = [
     SetUpAttempt("a set-up reads the home of mngr", 'ls "$STATE/agents" >/dev/null && touch "$STATE/mark" && touch "$MARK"'),
     SetUpAttempt("a set-up ends a process of the user", 'kill "$VICTIM"'),
     SetUpAttempt("a set-up uses a socket of the user", """python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ["SOCKET"])'"""),
+    *([SetUpAttempt("a set-up uses a socket of the user without a file", """python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).connect(chr(0) + os.environ["ABSTRACT"])'""")] if HAS_SCOPES else []),
     SetUpAttempt("a set-up adds a hook to the user's repository", 'echo "touch $MARK" >"$REPO/.git/hooks/post-checkout"'),
     SetUpAttempt("a set-up writes to the configuration of the repository", 'git config core.fsmonitor "touch $MARK"', (CREATE, "list --git", "git status")),
     SetUpAttempt("a set-up moves the worktree to a repository of its own", 'git init -q fake && git -C fake config core.fsmonitor "touch $MARK; false" && echo "gitdir: $PWD/fake/.git" >.git', (CREATE, "list --git", "diff foo", "destroy --force foo")),
@@ -94,7 +96,7 @@ def run(target: Target, services: Services, attempt: SetUpAttempt, mode: str) ->
     user = target.user
     target.variables |= {**services.variables, "USER_HOME": user.env["HOME"]}
     (user.repo / ".mngr").mkdir(exist_ok=True)
-    (user.repo / "set-up.sh").write_text(target.build_script("export SOCKET\n" + COMMIT + attempt.script))
+    (user.repo / "set-up.sh").write_text(target.build_script("export SOCKET ABSTRACT\n" + COMMIT + attempt.script))
     (user.repo / ".mngr/settings.toml").write_text('[project]\nsetup = "sh set-up.sh || :"\n')
     (user.repo / ".git/info/exclude").write_text(".mngr\nread\nfake\n.venv\n")
     subprocess.run(["chown", "-R", str(user.uid), str(user.repo)], check=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.sandbox.isolation_check import inspect_isolation
+from mngr.agents.sandbox.isolation_check import inspect_isolation, reaches_abstract_sockets
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError
 from mngr.base.size_format import format_size
@@ -84,16 +84,21 @@ def _check_kind_programs(ctx: Context, name: str) -> list[DoctorCheck]:
 
 
 def _check_machine(facts: dict[str, str], host: Host) -> list[DoctorCheck]:
-    return [*check_programs(facts, _REQUIRED_PROGRAMS), *check_host(facts, host.home.root), _check_isolation(host)]
+    return [*check_programs(facts, _REQUIRED_PROGRAMS), *check_host(facts, host.home.root), *_check_isolation(host)]
 
 
-def _check_isolation(host: Host) -> DoctorCheck:
+def _check_isolation(host: Host) -> Iterator[DoctorCheck]:
     """Check that the host can run sandboxes, by running one, and name their isolation."""
     isolation = inspect_isolation(host)
     if not isolation.problem:
-        return DoctorCheck(name="sandbox", found=isolation.name)
+        yield DoctorCheck(name="sandbox", found=isolation.name)
+        if host.is_local and reaches_abstract_sockets(host):
+            problem = "with --network on, sandboxed programs can reach the abstract unix sockets of this machine"
+            hint = "update to Linux 6.12 or newer with Landlock, or list the addresses: --network allow=HOST"
+            yield DoctorCheck(name="sandbox sockets", status=WARNING, problem=problem, hint=hint)
+        return
     problem = f"{isolation.problem}, so --sandbox and clean rooms do not work"
-    return DoctorCheck(name="sandbox", status=WARNING, problem=problem, hint=isolation.hint)
+    yield DoctorCheck(name="sandbox", status=WARNING, problem=problem, hint=isolation.hint)
 
 
 def _check_provider(ctx: Context, name: str) -> DoctorCheck:

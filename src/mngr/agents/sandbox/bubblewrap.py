@@ -145,11 +145,13 @@ def _make_private_home(host: Host, directory: str) -> None:
 def _build_network_parts(host: Host, record: AgentRecord, directory: str) -> dict[str, str]:
     """Return the words for the requested network: around bwrap, among its options, and before the program inside."""
     mode, allowed_addresses = names_and_addresses.parse_network(record.network)
-    if mode != "allow":
-        return {"around": "", "network": "--share-net " if mode == "on" else "", "within": ""}
-    import sys
+    if mode == "off":
+        return {"around": "", "network": "", "within": ""}
+    from mngr.agents.sandbox import scoped_sockets, visible_files
 
-    from mngr.agents.sandbox import visible_files
+    if mode == "on":
+        return {"around": "", "network": "--share-net ", "within": join(scoped_sockets.WORDS) + " "}
+    import sys
 
     program = os.path.join(directory, "network_proxy.py")
     host.write(program, scripts.read_program_beside(__file__, "network_proxy.py").encode())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mngr.agents.sandbox import seccomp
+import os
+import sys
+
+from mngr.agents.sandbox import scoped_sockets, seccomp
 from mngr.agents.sandbox.bubblewrap import ISOLATION_FLAGS
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
@@ -56,3 +59,19 @@ def inspect_isolation(host: Host) -> Isolation:
         return isolation
     version = host.run(["bwrap", "--version"]).text
     return isolation.replace(name=f"{version}, {KERNEL_FEATURES}")
+
+
+# Connects to an abstract socket, and tells by its exit code whether it could.
+_CONNECT = "import socket, sys; sys.exit(socket.socket(socket.AF_UNIX).connect_ex('\\0' + sys.argv[1]) != 0)"
+
+
+def reaches_abstract_sockets(host: Host) -> bool:
+    """True if the programs of a sandbox with the machine's network can reach its abstract unix sockets. Start one."""
+    import socket
+
+    name = f"mngr-{os.getpid()}-{os.urandom(8).hex()}"
+    argv = ["bwrap", *ISOLATION_FLAGS, "--share-net", "--ro-bind", "/", "/", "--", *scoped_sockets.WORDS]
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{name}")
+        server.listen(1)
+        return host.run([*argv, sys.executable, "-I", "-S", "-c", _CONNECT, name]).code == 0

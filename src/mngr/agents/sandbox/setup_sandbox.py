@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from mngr.agents.sandbox import bubblewrap, disarm_submodules, seccomp, visible_files
+from mngr.agents.sandbox import bubblewrap, disarm_submodules, scoped_sockets, seccomp, visible_files
 from mngr.base.model import AgentRecord, Struct
 from mngr.host import git
 from mngr.host.protocol import Host
@@ -79,6 +79,7 @@ def build_argv(
     # uv would try hard links first, which cannot lead out of the sandbox's cache.
     args += ["--setenv", "HOME", places.packages, "--setenv", "UV_LINK_MODE", "copy"]
     args += ["--chdir", record.work_dir, "--remount-ro", "/", "--seccomp", "9", "--"]
+    args += scoped_sockets.WORDS if network else ()
     return [bubblewrap.find_bwrap(), *args]
 
 

@@ -15,7 +15,7 @@ from mngr.host.protocol import Host
 
 _TIMEOUT_SECONDS = 3600.0
 # Tests in a clean room cannot write to a Python environment, so its bytecode has to be there from the start.
-_SETUP_ARGV = ("sh", "-c", 'UV_COMPILE_BYTECODE=${UV_COMPILE_BYTECODE-1} exec sh -c "$1"', "setup")
+_SETUP_ARGV = ("/bin/sh", "-c", 'UV_COMPILE_BYTECODE=${UV_COMPILE_BYTECODE-1} exec sh -c "$1"', "setup")
 
 
 class SetupFailed(MngrError):

@@ -14,7 +14,7 @@ from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.sandbox import seccomp, visible_files
+from mngr.agents.sandbox import scoped_sockets, seccomp, visible_files
 from mngr.agents.sandbox.bubblewrap import ISOLATION_FLAGS
 from mngr.agents.sandbox.isolation_check import KERNEL_FEATURES, SandboxUnavailable, check_isolation
 from mngr.base.json_structs import encode
@@ -183,9 +183,10 @@ class CleanRoomSandbox(Struct):
         parent_script = _PARENT_SCRIPT.format(
             blocks=self.disk >> 9, files=_MAX_OPEN_FILES, processes=2 * self.processes
         )
+        scope = scoped_sockets.WORDS if self.network else ()
         return SandboxJob(
             words=[*sandbox_args, *binds],
-            last=["--chdir", work, "--remount-ro", "/", "--", "/bin/sh", "-c", parent_script, "room"],
+            last=["--chdir", work, "--remount-ro", "/", "--", *scope, "/bin/sh", "-c", parent_script, "room"],
             filter=seccomp.build_filter(),
             env={"HOME": CLEAN_ROOM_HOME},
         )
