@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mngr.mapreduce.run_dir import make_slug
-from mngr.web.report.changed_words import WordMarker
-from mngr.web.report.diff import FileDiff, parse_patch
-from mngr.web.report.syntax import CodePart, find_language, split_line
+from mngr.web.report.diff.changed_words import WordMarker
+from mngr.web.report.diff.syntax import CodePart, find_language, split_line
+from mngr.web.report.diff.task_diff import FileDiff, parse_patch
 from tests.support.browser import Browser
 from tests.support.runfolder import RunFolder
 

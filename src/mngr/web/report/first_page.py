@@ -17,6 +17,7 @@ from mngr.web.report.report_data import ReportFacts, ReportTask
 from mngr.web.report.task_table import TaskTable, build_task_table
 from mngr.web.report.tiles import Tiles, build_tiles
 from mngr.web.report.timeline import Timeline, build_timeline
+from mngr.web.report.trends.trends import Trends
 from mngr.web.templates import render_template
 
 
@@ -54,10 +55,16 @@ class FirstPage(Struct):
     baseline_tests: list[BaselineTest]
 
 
-def render_index(facts: ReportFacts) -> str:
-    """Return the first page of the report."""
+def render_index(facts: ReportFacts, trends: Trends | None) -> str:
+    """Return the first page of the report, with a link to the trends if there are any."""
     return render_template(
-        "report/index.html", up="", plays=False, is_live=facts.is_live, facts=facts, page=build_first_page(facts)
+        "report/index.html",
+        up="",
+        plays=False,
+        is_live=facts.is_live,
+        facts=facts,
+        page=build_first_page(facts),
+        run_count=0 if trends is None else len(trends.runs),
     )
 
 

@@ -15,9 +15,10 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.web.report.first_page import render_index
 from mngr.web.report.report_data import ReportFacts, load_facts
 from mngr.web.report.task import render_task
+from mngr.web.report.trends.trends import load_trends, render_trends
 from mngr.web.static_files import copy_static
 
-_PAGE_VERSION = 2  # Increase this when the same facts lead to another page.
+_PAGE_VERSION = 3  # Increase this when the same facts lead to another page.
 _MIN_INTERVAL = 10.0  # Seconds between two reports of a running run.
 _INTERVAL_FACTOR = 60  # The pause is at least this factor times the time of writing.
 
@@ -35,7 +36,10 @@ def write_report(local: Host, run: RunDir) -> str:
             if _find_fingerprint(path) != fingerprint:
                 _replace_page(path, render_task(local, facts, index, fingerprint))
         index_path = os.path.join(report_dir, "index.html")
-        _replace_page(index_path, render_index(facts))
+        trends = None if facts.plan.kind == "map" else load_trends(local, run.root, facts)
+        if trends is not None:
+            _replace_page(os.path.join(report_dir, "trends.html"), render_trends(facts, trends))
+        _replace_page(index_path, render_index(facts, trends))
     except OSError as error:
         raise MngrError(
             f"the report cannot be written: {describe_file_error(error)}", shell.suggest_disk_check(run.path)

@@ -9,7 +9,7 @@ from mngr.host.protocol import Host
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.web.report.baseline import BaselineTest, build_baseline_test
 from mngr.web.report.conversation import Conversation, read_conversation
-from mngr.web.report.diff import TaskDiff, read_task_diff
+from mngr.web.report.diff.task_diff import TaskDiff, read_task_diff
 from mngr.web.report.limited_reading import read_limited
 from mngr.web.report.receipt import ReceiptCard, build_receipt_card, explain_missing_receipt
 from mngr.web.report.report_data import ReportFacts, ReportTask

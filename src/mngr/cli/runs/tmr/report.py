@@ -20,6 +20,7 @@ COMMAND = CommandSpec(
         "A browser can open the pages from the disk, without a web server or the network. The pages show the number "
         "of tasks in each state, the root causes, a timeline of all agents and the cost. For each task, they compare "
         "the agent's claim with mngr's receipt, and show the diff of each commit, the terminal and the conversation. "
+        "The page with the trends compares all test runs of the project: the pass rate, flaky tests, the cost and the time. "
         "mngr tmr run updates the report during the run, and an open page reloads itself until the run has ended."
     ),
     arguments=(RUN_ARGUMENT,),

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from mngr.web.report.syntax import CodePart
+from mngr.web.report.diff.syntax import CodePart
 from mngr.web.untrusted_text import CleanText
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.web.report.changed_words import WordMarker
+from mngr.web.report.diff.changed_words import WordMarker
+from mngr.web.report.diff.syntax import CodePart, find_language, split_line
 from mngr.web.report.report_data import ReportFacts, ReportTask
-from mngr.web.report.syntax import CodePart, find_language, split_line
 from mngr.web.untrusted_text import CleanText, clean_text
 
 MAX_DIFF_BYTES = 400_000  # Of all commits of a task.
