@@ -35,6 +35,7 @@ FIXTURES = {
     "machine": "hosts",
     "coder": "agents",
     "browser": "web",
+    "chromium": "web",
 }
 
 

@@ -15,10 +15,11 @@ class TooManyCalls(Exception):
 
 
 class BackgroundCalls:
-    """Runs at most `limit` calls at the same time. The threads do not delay the end of the program."""
+    """Runs at most `limit` calls at the same time. With `must_end`, the program ends only after its calls."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, must_end: bool = False) -> None:
         self._limit = limit
+        self._must_end = must_end
         self._count = 0
 
     async def run(self, function: Callable[[], _Result]) -> _Result:
@@ -49,5 +50,5 @@ class BackgroundCalls:
             except RuntimeError:
                 pass  # The server has ended.
 
-        threading.Thread(target=call, daemon=True).start()
+        threading.Thread(target=call, daemon=not self._must_end).start()
         return await future

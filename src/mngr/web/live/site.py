@@ -34,7 +34,7 @@ class Site:
         self.is_read_only = is_read_only
         self.follower = OverviewFollower(fleet, root=root, slow=_SCREEN_SECONDS)
         self.loads = BackgroundCalls(_MAX_LOADS)
-        self.actions = BackgroundCalls(_MAX_ACTIONS)
+        self.actions = BackgroundCalls(_MAX_ACTIONS, must_end=True)
         self.jobs: dict[str, IntegrateJob] = {}  # the last one of each run
 
     def render(self, template: str, **facts: object) -> str:
