@@ -88,7 +88,7 @@ def test_a_change_that_is_left_out_leaves_the_branch(mngr: MngrProgram, page: Pa
         button.click()
         expect(page.locator(".job h2")).to_contain_text(f"without {change} and verified it", timeout=300_000)
         row = page.locator(".changes li").filter(has=page.locator("code", has_text=str(change)))
-        expect(row).to_contain_text("left out: not now")
+        expect(row).to_contain_text("left out: a person excluded it: not now")
         assert server.post("/runs/r/leave-out", {"change": "--help"})[0] == 400
     after = shop("tmr", "changes", "r", str(change), "--format", "json").parse_json()
     assert after["integration"]["why"] == "requested"
