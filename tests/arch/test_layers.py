@@ -60,6 +60,8 @@ def test_only_the_shell_module_starts_processes() -> None:
         "providers/modal/check_control_plane.py",
         "providers/modal/run_in_sandbox.py",
         "providers/ray/ray_calls.py",
+        "providers/ray/run_on_actor.py",
+        "providers/ray/actor_command.py",
         "providers/ray/host_actor.py",
         "providers/ray/node_tasks.py",
         "providers/ray/work_backup.py",

@@ -44,7 +44,7 @@ def has_backup(mngr: MngrProgram, cluster: Cluster, name: str, commit: str) -> b
 
 def list_backup_heads(cluster: Cluster, agent: str) -> list[str]:
     """Return the latest commits in the backups of an agent."""
-    paths = (cluster.dir / "hosts" / ".kept").rglob(f"{agent}/about.json")
+    paths = (cluster.dir / "hosts" / ".backups").rglob(f"{agent}/about.json")
     return [json.loads(path.read_text()).get("head") for path in paths]
 
 
@@ -105,15 +105,15 @@ def test_an_agent_destroyed_after_its_node_was_lost_can_be_restored_from_the_bac
 def test_a_slow_backup_actor_does_not_lose_backups(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "here", *RUN)
     commit = lose_foo(mngr, cluster_of)
-    [keeper] = cluster_of.actors("WorkBackup")
-    os.kill(keeper, signal.SIGSTOP)
+    [backup_actor] = cluster_of.actors("WorkBackup")
+    os.kill(backup_actor, signal.SIGSTOP)
     try:
-        assert "the keeper did not answer within 10s" in mngr("destroy", "--force", "foo", "here", code=4).err
+        assert "the backup actor did not answer within 10s" in mngr("destroy", "--force", "foo", "here", code=4).err
         assert [agent["name"] for agent in mngr.list_agents()] == ["foo"]  # the other agent is destroyed nevertheless
         stderr = mngr("gc", code=4).err
-        assert "the keeper did not answer within 10s" in stderr and "was created from this home" not in stderr
+        assert "the backup actor did not answer within 10s" in stderr and "was created from this home" not in stderr
     finally:
-        os.kill(keeper, signal.SIGCONT)
+        os.kill(backup_actor, signal.SIGCONT)
     assert f"foo is restored at commit {commit[:10]}" in mngr("start", "foo").err
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
 
@@ -135,7 +135,7 @@ def test_hosts_of_the_same_name_in_two_homes_are_independent(mngr: MngrProgram, 
     assert mngr(*other, "exec", "bar", "--", "git", "rev-parse", "HEAD").out.strip() == commit
     assert commit in list_backup_heads(cluster_of, bar["id"])
     mngr(*other, "destroy", "--force", "@box.ray")
-    remaining = (cluster_of.dir / "hosts" / ".kept").glob("*")
+    remaining = (cluster_of.dir / "hosts" / ".backups").glob("*")
     assert not {path.name for path in remaining} & {
         host_store.compute_owner_key(Home(home)) for home in (str(mngr.home), other[1])
     }

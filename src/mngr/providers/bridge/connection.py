@@ -113,7 +113,7 @@ class Bridge:
                 elif reply.answer is not None:
                     if keep is not None:
                         keep(reply.answer)
-                        link.sendall(b'{"kept": true}\n')
+                        link.sendall(b'{"saved": true}\n')
                     return reply.answer
         except TimeoutError:
             why = f"{self.provider} did not answer within {timeout:g}s"

@@ -114,7 +114,7 @@ class ClientConnection:
     async def wait_until_saved(self) -> bool:
         """True when the client confirms that it has saved the answer; False when it goes away before."""
         try:
-            return bool(json.loads(await self._read_line()).get("kept"))
+            return bool(json.loads(await self._read_line()).get("saved"))
         except (_ClientGone, ValueError):
             return False
 

@@ -54,13 +54,13 @@ class ModalBridgeEngine:
         self._kept: dict[str, float] = {}
         self._room: asyncio.Semaphore
         self.verbs: Mapping[str, Verb] = {
-            "create": self.do_create,
-            "find_by_name": self.do_find_by_name,
-            "get_state": self.do_get_state,
-            "snapshot": self.do_snapshot,
-            "terminate": self.do_terminate,
-            "delete_images": self.do_delete_images,
-            "list": self.do_list,
+            "create": self.create_sandbox,
+            "find_by_name": self.find_sandbox_by_name,
+            "get_state": self.get_sandbox_state,
+            "snapshot": self.save_snapshot,
+            "terminate": self.terminate_sandbox,
+            "delete_images": self.delete_images,
+            "list": self.list_resources,
         }
 
     async def exec(self, host: dict[str, object], program: str, terminal: TerminalSpec | None) -> SandboxCommand:
@@ -129,7 +129,7 @@ class ModalBridgeEngine:
 
     async def _explain_end(self, sandbox_id: str) -> EngineError:
         """Return an error that says whether a sandbox that takes no commands can be started again."""
-        state = await self.do_get_state(None, sandbox_id, wait=5.0)
+        state = await self.get_sandbox_state(None, sandbox_id, wait=5.0)
         if state["state"] == "gone":
             return EngineError("gone", "its sandbox has ended, and its files were not saved")
         if state["state"] == "running":
@@ -199,7 +199,7 @@ class ModalBridgeEngine:
             self._sandboxes[sandbox_id] = await run_if_reachable(self._sdk.Sandbox.from_id.aio(sandbox_id))
         return self._sandboxes[sandbox_id]
 
-    async def do_create(
+    async def create_sandbox(
         self,
         note: Note,
         origin: dict[str, list[str] | str],
@@ -286,13 +286,13 @@ class ModalBridgeEngine:
                 return None
             raise
 
-    async def do_find_by_name(self, note: Note, name: str) -> dict[str, object]:
+    async def find_sandbox_by_name(self, note: Note, name: str) -> dict[str, object]:
         """Return the id and tags of the running sandbox of this name, or an empty dict."""
         await self._connect()
         sandbox = await self._find_by_name(name)
         return {} if sandbox is None else {"sandbox": sandbox.object_id, "tags": await self._read_tags(sandbox)}
 
-    async def do_get_state(
+    async def get_sandbox_state(
         self, note: Note | None, sandbox: str, wait: float = EXIT_IMAGE_TIMEOUT
     ) -> dict[str, object]:
         """Return whether a sandbox is `running`, `ended` or `gone`. An ended one has the `image` of its files.
@@ -325,7 +325,7 @@ class ModalBridgeEngine:
             raise translate_error(error) from error
         return str(image.object_id)
 
-    async def do_snapshot(self, note: Note, sandbox: str) -> UndoableResult:
+    async def save_snapshot(self, note: Note, sandbox: str) -> UndoableResult:
         """Save the files of a running sandbox as an image that does not expire."""
         await self._connect()
         async with self._room:
@@ -336,15 +336,15 @@ class ModalBridgeEngine:
             try:
                 image = await asyncio.shield(snapshot_task)
             except asyncio.CancelledError:  # Nobody could find the image again, so delete it.
-                await self.do_delete_images(None, [(await snapshot_task).object_id])
+                await self.delete_images(None, [(await snapshot_task).object_id])
                 raise
 
         async def undo() -> None:
-            await self.do_delete_images(None, [image.object_id])
+            await self.delete_images(None, [image.object_id])
 
         return UndoableResult({"image": image.object_id}, undo)
 
-    async def do_terminate(
+    async def terminate_sandbox(
         self, note: Note, name: str, tag: str, sandbox: str | None, spare: str | None = None
     ) -> dict[str, object]:
         """End the sandbox with this id, or with this name and tag. Delete its last image unless it is `spare`."""
@@ -381,9 +381,9 @@ class ModalBridgeEngine:
         if image is None:
             raise EngineError("busy", "Modal is still saving the files of a sandbox that has ended")
         if image != spare:
-            await self.do_delete_images(None, [image])
+            await self.delete_images(None, [image])
 
-    async def do_delete_images(self, note: Note | None, images: list[str]) -> dict[str, object]:
+    async def delete_images(self, note: Note | None, images: list[str]) -> dict[str, object]:
         """Delete images, if they exist."""
         await self._connect()
         from modal.experimental import image_delete  # type: ignore[import-not-found, unused-ignore]
@@ -396,7 +396,7 @@ class ModalBridgeEngine:
                     raise
         return {}
 
-    async def do_list(self, note: Note, tags: dict[str, str]) -> dict[str, object]:
+    async def list_resources(self, note: Note, tags: dict[str, str]) -> dict[str, object]:
         """Return the running sandboxes with these tags. A sandbox that was just created may be missing."""
         await self._connect()
         sandboxes = await run_if_reachable(self._list_sandboxes(tags))

@@ -17,8 +17,8 @@ class ActorPlan(Struct):
     tag: str = ""
     author: list[str] = []  # name and email for git
     home: str | None = None  # the host's directory on its node
-    keeper: str = ""  # the name of the backup actor
-    kept: str = ""  # the directory of the backup actor
+    backup_actor: str = ""  # the name of the actor that stores backups
+    backup_dir: str = ""  # its directory
 
     @classmethod
     def read(cls, row: Mapping[str, object]) -> ActorPlan:
@@ -28,8 +28,8 @@ class ActorPlan(Struct):
             tag=get_text(row, "tag"),
             author=[str(word) for word in as_list(row.get("author"))],
             home=find_text(row, "home"),
-            keeper=get_text(row, "keeper"),
-            kept=get_text(row, "kept"),
+            backup_actor=get_text(row, "backup_actor"),
+            backup_dir=get_text(row, "backup_dir"),
         )
 
 

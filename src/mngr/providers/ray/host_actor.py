@@ -9,7 +9,6 @@ reader is ended. Output that nobody asks for stays in the pipe, so memory does n
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import shutil
@@ -18,43 +17,44 @@ import socket
 import struct
 import subprocess
 import sys
-import termios
 import time
 
+from mngr.providers.ray.actor_command import (
+    ActorCommand,
+    make_pipes,
+    make_terminal,
+    read_streams,
+    set_terminal_size,
+    wait_readable,
+    wait_writable,
+)
 from mngr.providers.ray.work_backup import WorkBackupThread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NotRequired, TypedDict
+    from typing import TypedDict
+
+    from mngr.providers.ray.actor_command import ActorOutput
 
     # The cluster has no mngr, so the actor exchanges plain dictionaries with mngr.
 
-    class ActorFacts(TypedDict):
-        """What the actor is created with: ActorPlan, its request for resources and the text of host_process."""
+    class CompletePlan(TypedDict):
+        """The fields of an ActorPlan, the request for resources and the text of host_init_process.py."""
 
         actor: str
         tag: str
         home: str
         author: list[str]
-        keeper: str
-        kept: str
-        wish: dict[str, object]
+        backup_actor: str
+        backup_dir: str
+        request: dict[str, object]
         init_program: str
 
-    class ActorOutput(TypedDict):
-        """New data of a command by stream, and the streams that have ended."""
 
-        data: dict[int, bytes]
-        ended: list[int]
-        code: NotRequired[int]  # present when the command and all its streams have ended
-
-
-CHUNK_SIZE = 96 * 1024  # larger answers would go through Ray's object store
 SHORT_COMMAND_SECONDS = 0.01  # a short command ends within this time, so its first answer is complete
 POLL_TIMEOUT = 3.0  # seconds; an answer without data is sent after this time
 ABANDON_SECONDS = 15.0  # a command without a reader is ended after this time
 EXIT_DELAY = 5.0  # seconds; an actor that has left ends after this time
-SET_PIPE_SIZE = 1031
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL")
 NAMESPACE_COMMANDS = (  # the first one that the node allows; otherwise none
     ("unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"),
@@ -65,50 +65,30 @@ BOOT_PROGRAM = "import os; exec(os.environ.pop('PROGRAM'))"
 ENTER_SCRIPT = 'mount --bind "$0" /tmp 2>/dev/null || :; exec "$@"'
 
 
-class ActorCommand:
-    """A command that runs on the host."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, own_fds: dict[int, int], terminal: int) -> None:
-        self.input = own_fds.pop(0)
-        self.output = own_fds  # descriptor by stream, without the streams that have ended
-        self.terminal = terminal
-        self.code: asyncio.Future[int] = loop.create_future()
-        self.started: asyncio.Future[None] = loop.create_future()
-        self.heard = time.monotonic()
-        self.asking = 0
-
-    def close(self) -> None:
-        for fd in {self.input, self.terminal, *self.output.values()}:
-            if fd >= 0:
-                os.close(fd)
-        self.input = self.terminal = -1
-        self.output = {}
-
-
 class HostActor:
-    """The actor. `about` has tag, home, init_program (the text of host_init_process.py), wish, author, keeper and kept."""
+    """The actor of a host. `plan` says where its directory is, who the git author is, and which actor backs up its agents."""
 
-    def __init__(self, about: ActorFacts) -> None:
-        self._about = about
-        self.home = about["home"]
+    def __init__(self, plan: CompletePlan) -> None:
+        self._plan = plan
+        self.home = plan["home"]
         self._running: dict[str, ActorCommand] = {}
         self._link: socket.socket | None = None
-        self._held = b""
-        self._space: tuple[str, ...] = ()
+        self._partial_line = b""
+        self._namespace_command: tuple[str, ...] = ()
         self._opening: asyncio.Future[dict[str, str]] | None = None
-        self._pusher: WorkBackupThread | None = None
-        self._has_left = False
+        self._backup_thread: WorkBackupThread | None = None
+        self._is_removing = False
 
     async def get_plan(self) -> dict[str, dict[str, object]]:
-        """Return the facts with which the actor was created, for a home that has lost them."""
-        about: dict[str, object] = {
-            key: value for key, value in self._about.items() if key not in ("init_program", "wish")
+        """Return the plan and the request for resources of the actor, for a home that has lost them."""
+        plan: dict[str, object] = {
+            key: value for key, value in self._plan.items() if key not in ("init_program", "request")
         }
-        return {"about": about, "wish": self._about["wish"]}
+        return {"plan": plan, "request": self._plan["request"]}
 
     async def open_host(self) -> dict[str, str]:
         """Start the host process if it does not run, and return facts about the host."""
-        if self._has_left:
+        if self._is_removing:
             raise RuntimeError("the host is being removed")  # Some of its files may be deleted already.
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._start_host_process())
@@ -119,29 +99,36 @@ class HostActor:
         for path in (self.home, os.path.join(self.home, ".tmp")):
             os.makedirs(path, mode=0o700, exist_ok=True)
         os.chmod(os.path.join(self.home, ".tmp"), 0o1777)
-        _write_git_author(self.home, self._about["author"])
-        self._space = next((words for words in NAMESPACE_COMMANDS if _can_run(words)), ())
+        _write_git_author(self.home, self._plan["author"])
+        self._namespace_command = next((words for words in NAMESPACE_COMMANDS if _can_run(words)), ())
         own_socket, child_socket = socket.socketpair()
-        host_argv = [sys.executable, "-I", "-S", "-c", BOOT_PROGRAM, str(child_socket.fileno()), self._about["tag"]]
-        if self._space:
-            host_argv = [*self._space, "sh", "-c", ENTER_SCRIPT, os.path.join(self.home, ".tmp"), *host_argv]
+        host_argv = [sys.executable, "-I", "-S", "-c", BOOT_PROGRAM, str(child_socket.fileno()), self._plan["tag"]]
+        if self._namespace_command:
+            host_argv = [
+                *self._namespace_command,
+                "sh",
+                "-c",
+                ENTER_SCRIPT,
+                os.path.join(self.home, ".tmp"),
+                *host_argv,
+            ]
         argv = ["sh", "-c", '"$@" </dev/null >/dev/null &', "mngr-host", *host_argv]
-        env = {**self._build_environment(), "MNGR_HOST_TAG": self._about["tag"], "PROGRAM": self._about["init_program"]}
+        env = {**self._build_environment(), "MNGR_HOST_TAG": self._plan["tag"], "PROGRAM": self._plan["init_program"]}
         subprocess.run(argv, pass_fds=[child_socket.fileno()], cwd=self.home, env=env, check=True)
         child_socket.close()
         own_socket.setblocking(False)
         self._link = own_socket
         loop = asyncio.get_running_loop()
-        self._turn = asyncio.Lock()
+        self._send_lock = asyncio.Lock()
         self._ready: asyncio.Future[int] = loop.create_future()
         loop.add_reader(own_socket.fileno(), self._read_host_process)
         await asyncio.wait_for(self._ready, 30)
-        self._sweeping = asyncio.ensure_future(self._kill_abandoned())
-        if self._about.get("keeper"):
-            keeper = (self._about["keeper"], self._about["kept"])
-            self._pusher = WorkBackupThread(self._about["tag"], keeper, self.home, self._capture_output)
-            self._pusher.start()
-        return {"space": "own" if self._space else "shared", **get_node()}
+        self._abandoned_check = asyncio.ensure_future(self._kill_abandoned())
+        if self._plan.get("backup_actor"):
+            backup = (self._plan["backup_actor"], self._plan["backup_dir"])
+            self._backup_thread = WorkBackupThread(self._plan["tag"], backup, self.home, self._capture_output)
+            self._backup_thread.start()
+        return {"space": "own" if self._namespace_command else "shared", **get_node()}
 
     def _build_environment(self) -> dict[str, str]:
         return {**{name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}, "HOME": self.home}
@@ -157,8 +144,8 @@ class HostActor:
             data = b""
         if not data:
             os._exit(1)  # The host has ended. It can be started again from its directory.
-        self._held += data
-        *lines, self._held = self._held.split(b"\n")
+        self._partial_line += data
+        *lines, self._partial_line = self._partial_line.split(b"\n")
         for line in lines:
             message = json.loads(line)
             if "ready" in message:
@@ -174,7 +161,7 @@ class HostActor:
         """Send a request with descriptors to the host process."""
         assert self._link is not None
         body = json.dumps(row).encode()
-        async with self._turn:
+        async with self._send_lock:
             while True:
                 try:
                     socket.send_fds(self._link, [struct.pack("!I", len(body))], fds)
@@ -191,10 +178,10 @@ class HostActor:
         loop = asyncio.get_running_loop()
         env = self._build_environment()
         if terminal:
-            own_fds, child_fds, fd = _make_terminal(terminal[0], terminal[1])
+            own_fds, child_fds, fd = make_terminal(terminal[0], terminal[1])
             env["TERM"] = terminal[2]
         else:
-            own_fds, child_fds, fd = _make_pipes()
+            own_fds, child_fds, fd = make_pipes()
         self._running[key] = command = ActorCommand(loop, own_fds, fd)
         try:
             request: dict[str, object] = {
@@ -216,17 +203,16 @@ class HostActor:
         The answer contains the exit code when the command and all its streams have ended.
         """
         command = self._running[key]
-        command.asking += 1
+        command.open_polls += 1
         try:
-            answer = _read_streams(command, wanted)
+            answer = read_streams(command, wanted)
             if not answer["data"] and not answer["ended"] and not (command.code.done() and not command.output):
-                await _wait_readable(
-                    command, [command.output[stream] for stream in wanted if stream in command.output], patience
-                )
-                answer = _read_streams(command, wanted)
+                fds = [command.output[stream] for stream in wanted if stream in command.output]
+                await wait_readable(command, fds, patience)
+                answer = read_streams(command, wanted)
         finally:
-            command.asking -= 1
-            command.heard = time.monotonic()
+            command.open_polls -= 1
+            command.last_asked_at = time.monotonic()
         if not command.output and command.code.done():
             answer["code"] = command.code.result()
             self._forget_command(key)
@@ -240,7 +226,7 @@ class HostActor:
             try:
                 remaining = remaining[os.write(command.input, remaining) :]
             except BlockingIOError:
-                await _wait_writable(command)
+                await wait_writable(command)
             except OSError:
                 break
         if last and command is not None and command.input >= 0 and command.terminal < 0:
@@ -251,7 +237,7 @@ class HostActor:
         """Set the size of the command's terminal."""
         command = self._running.get(key)
         if command is not None and command.terminal >= 0:
-            _set_size(command.terminal, rows, columns)
+            set_terminal_size(command.terminal, rows, columns)
 
     async def kill(self, key: str) -> None:
         """End a command and its children, but not its background processes."""
@@ -268,15 +254,15 @@ class HostActor:
 
     async def is_being_removed(self) -> bool:
         """True when the host and its files are being removed."""
-        return self._has_left
+        return self._is_removing
 
     async def remove_host(self) -> None:
         """End all processes and delete the directory. The actor then ends, unless the caller kills it first."""
-        self._has_left = True
+        self._is_removing = True
         if self._opening is not None:  # A start may be in progress.
             await asyncio.wait([self._opening])
-        if self._pusher is not None:
-            self._pusher.stop()
+        if self._backup_thread is not None:
+            self._backup_thread.stop()
         if self._link is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._link.fileno())
@@ -294,12 +280,12 @@ class HostActor:
             command.close()
 
     async def _kill_abandoned(self) -> None:
-        """End commands whose reader has stopped asking."""
+        """End commands whose reader has stopped open_polls."""
         while True:
             await asyncio.sleep(2.0)
             now = time.monotonic()
             for key, command in list(self._running.items()):
-                if not command.asking and now - command.heard > ABANDON_SECONDS:
+                if not command.open_polls and now - command.last_asked_at > ABANDON_SECONDS:
                     await self.kill(key)
 
     async def _capture_output(self, program: str, max_bytes: int) -> bytes | None:
@@ -357,94 +343,3 @@ def _can_run(words: tuple[str, ...]) -> bool:
         return subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
-
-
-def _make_pipes() -> tuple[dict[int, int], tuple[int, ...], int]:
-    in_r, in_w = os.pipe()
-    out_r, out_w = os.pipe()
-    err_r, err_w = os.pipe()
-    for fd in (in_w, out_r, err_r):
-        os.set_blocking(fd, False)
-    for fd in (in_w, out_r):
-        try:
-            fcntl.fcntl(fd, SET_PIPE_SIZE, 1 << 20)
-        except OSError:
-            pass  # The pipe keeps its size.
-    return {0: in_w, 1: out_r, 2: err_r}, (in_r, out_w, err_w), -1
-
-
-def _make_terminal(rows: int, columns: int) -> tuple[dict[int, int], tuple[int, ...], int]:
-    own_fd, child_fd = os.openpty()
-    _set_size(own_fd, rows, columns)
-    os.set_blocking(own_fd, False)
-    return {0: own_fd, 1: own_fd}, (child_fd,), own_fd
-
-
-def _set_size(fd: int, rows: int, columns: int) -> None:
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _read_streams(command: ActorCommand, wanted: list[int]) -> ActorOutput:
-    """Return the data that is available now and the streams that have ended."""
-    data: dict[int, bytes] = {}
-    ended = []
-    for stream in wanted:
-        fd = command.output.get(stream, -1)
-        if fd < 0:
-            continue
-        free_bytes = CHUNK_SIZE - sum(map(len, data.values()))
-        try:
-            chunk = os.read(fd, free_bytes) if free_bytes else None
-        except BlockingIOError:
-            continue
-        except OSError:  # No process has the terminal open any more.
-            chunk = b""
-        if chunk:
-            data[stream] = chunk
-        elif chunk is not None:
-            ended.append(stream)
-            command.output.pop(stream)
-            if fd != command.terminal:
-                os.close(fd)
-    return {"data": data, "ended": ended}
-
-
-async def _wait_readable(command: ActorCommand, fds: list[int], patience: float) -> None:
-    """Wait until a descriptor is readable. Without open streams, wait until the command has ended."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def wake(*_: object) -> None:
-        if not done.done():
-            done.set_result(None)
-
-    for fd in fds:
-        loop.add_reader(fd, wake)
-    if not command.output:
-        command.code.add_done_callback(wake)
-    try:
-        await asyncio.wait([done], timeout=patience)
-    finally:
-        command.code.remove_done_callback(wake)
-        for fd in fds:
-            loop.remove_reader(fd)
-
-
-async def _wait_writable(command: ActorCommand) -> None:
-    """Wait until the command takes more input or has ended."""
-    loop = asyncio.get_running_loop()
-    fd = command.input
-    done: asyncio.Future[int] = loop.create_future()
-
-    def wake() -> None:
-        if not done.done():
-            done.set_result(0)
-
-    loop.add_writer(fd, wake)
-    try:
-        await asyncio.wait([done, command.code], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        loop.remove_writer(fd)
-    if command.code.done() and command.input >= 0 and command.input != command.terminal:
-        os.close(command.input)
-        command.input = -1

@@ -47,8 +47,8 @@ _UNPACK_SCRIPT = 'cd "$HOME" && tar -xpf - && printf %s {mark} >&2'
 class RayMachine(Machine):
     """An actor on a node, or the local archive of its files while the host is stopped."""
 
-    about: ActorPlan
-    wish: ResourceRequest | None = None  # None for a host of another home, which only that home can start
+    plan: ActorPlan
+    request: ResourceRequest | None = None  # None for a host of another home, which only that home can start
     space: str | None = None  # own | shared; see OpenedHost
     node: str | None = None
     address: str | None = None
@@ -56,12 +56,12 @@ class RayMachine(Machine):
 
     @classmethod
     def read(cls, row: dict[str, object]) -> RayMachine:
-        wish = get_object(row, "wish")
+        request = get_object(row, "request")
         return RayMachine(
             tag=get_text(row, "tag"),
             whose=find_text(row, "whose"),
-            about=ActorPlan.read(get_object(row, "about")),
-            wish=ResourceRequest.read(wish) if wish else None,
+            plan=ActorPlan.read(get_object(row, "plan")),
+            request=ResourceRequest.read(request) if request else None,
             space=find_text(row, "space"),
             node=find_text(row, "node"),
             address=find_text(row, "address"),
@@ -69,8 +69,8 @@ class RayMachine(Machine):
         )
 
     def write(self) -> dict[str, object]:
-        wish = self.wish.to_dict() if self.wish is not None else None
-        return self.replace(about=self.about.to_dict(), wish=wish).to_dict()
+        request = self.request.to_dict() if self.request is not None else None
+        return self.replace(plan=self.plan.to_dict(), request=request).to_dict()
 
 
 class RayProvider(OnDemandProvider[RayMachine]):
@@ -117,15 +117,15 @@ class RayEngine(EngineDefaults[RayMachine]):
     def plan_machine(self, name: str, options: dict[str, object]) -> RayMachine:
         random_id = os.urandom(4).hex()
         tag = f"{self._key}-{random_id}"
-        about = ActorPlan(
+        plan = ActorPlan(
             tag=tag,
             actor=f"host:{self._key}:{random_id}:{name}",
             author=get_author(),
             home=f"{self._directory}/{name}-{random_id}",
-            keeper=f"keeper:{self._key}",
-            kept=f"{self._directory}/.kept/{self._key}",
+            backup_actor=f"backup:{self._key}",
+            backup_dir=f"{self._directory}/.backups/{self._key}",
         )
-        return RayMachine(tag=tag, about=about, wish=_parse_resources(options), whose=self._key)
+        return RayMachine(tag=tag, plan=plan, request=_parse_resources(options), whose=self._key)
 
     def create(self, name: str, machine: RayMachine) -> RayMachine:
         return self._create_actor(name, machine, None)
@@ -137,17 +137,17 @@ class RayEngine(EngineDefaults[RayMachine]):
         opened = OpenedHost.read(get_object(answer, "made"))
         actor = get_text(answer, "actor")
         owner_key = actor.split(":")[1]
-        about, wish = ActorPlan(actor=actor), None
+        plan, request = ActorPlan(actor=actor), None
         if owner_key == self._key:
-            about = ActorPlan.read(get_object(answer, "about"))
-            wish = ResourceRequest.read(get_object(answer, "wish"))
-        machine = RayMachine(tag=about.tag, whose=owner_key, about=about, wish=wish)
+            plan = ActorPlan.read(get_object(answer, "plan"))
+            request = ResourceRequest.read(get_object(answer, "request"))
+        machine = RayMachine(tag=plan.tag, whose=owner_key, plan=plan, request=request)
         return machine.replace(**opened.to_dict())
 
     def open_transport(self, name: str, machine: RayMachine) -> Transport:
         if machine.files:
             return StoppedTransport(self._provider, name)
-        address = ActorAddress(actor=machine.about.actor, node=machine.node, address=machine.address)
+        address = ActorAddress(actor=machine.plan.actor, node=machine.node, address=machine.address)
         return BridgeTransport(self._bridge, name, address.to_dict())
 
     def start_or_reuse_machine(self, name: str, machine: RayMachine) -> RayMachine:
@@ -155,7 +155,7 @@ class RayEngine(EngineDefaults[RayMachine]):
         archive = machine.files or self._find_interrupted_archive(name, machine)
         if archive is None:
             machine = machine.replace(node=self._locate(name, machine))
-            is_guest = machine.wish is None  # Only its owner can start it.
+            is_guest = machine.request is None  # Only its owner can start it.
             return machine if is_guest else self._create_actor(name, machine, machine.node)
         machine = self._create_actor(name, machine.replace(files=None), None)
         with open(archive, "rb") as file:
@@ -173,7 +173,7 @@ class RayEngine(EngineDefaults[RayMachine]):
                 os.fsync(file.fileno())
             os.replace(f"{archive}.new", archive)
         try:
-            self._bridge.call("remove", about=machine.about.to_dict(), node=machine.node, host=name)
+            self._bridge.call("remove", plan=machine.plan.to_dict(), node=machine.node, host=name)
         except MngrError:
             try:
                 self._find_interrupted_archive(name, machine)  # This deletes the archive if the host still runs.
@@ -183,15 +183,15 @@ class RayEngine(EngineDefaults[RayMachine]):
         return machine.replace(files=archive)
 
     def remove(self, name: str, machine: RayMachine) -> None:
-        self._bridge.call("remove", about=machine.about.to_dict(), node=machine.node, host=name)
+        self._bridge.call("remove", plan=machine.plan.to_dict(), node=machine.node, host=name)
         archive = self._get_archive_path(name)
         for path in (archive, f"{archive}.new"):
             if os.path.exists(path):
                 os.unlink(path)
 
     def list_machines(self) -> builtins.list[FoundMachine]:
-        keeper = f"keeper:{self._key}"
-        answer = self._bridge.call("list", key=self._key, keeper=keeper)
+        backup_actor = f"backup:{self._key}"
+        answer = self._bridge.call("list", key=self._key, backup_actor=backup_actor)
         has_hosts = bool(
             host_store.list_hosts(self._home, self._provider)
         )  # The backup actor may hold backups of these hosts.
@@ -203,19 +203,19 @@ class RayEngine(EngineDefaults[RayMachine]):
                 removal_command=get_text(row, "removal"),
             )
             for row in get_objects(answer, "found")
-            if row.get("name") != keeper or not has_hosts
+            if row.get("name") != backup_actor or not has_hosts
         ]
 
     def list_backups(self, machine: RayMachine) -> dict[str, dict[str, object]]:
         """Return the backups of a host's agents, by agent id, from the backup actor."""
-        about = machine.about
-        answer = self._bridge.call("list_backups", keeper=about.keeper, tag=about.tag)
+        plan = machine.plan
+        answer = self._bridge.call("list_backups", backup_actor=plan.backup_actor, tag=plan.tag)
         return {get_text(row, "id"): row for row in get_objects(answer, "agents")}
 
     def fetch_backup(self, machine: RayMachine, agent: str, directory: str) -> None:
         """Write an agent's backup from the backup actor into a directory."""
-        about = machine.about
-        self._bridge.call("fetch_backup", keeper=about.keeper, tag=about.tag, agent=agent, place=directory)
+        plan = machine.plan
+        self._bridge.call("fetch_backup", backup_actor=plan.backup_actor, tag=plan.tag, agent=agent, place=directory)
 
     def _get_archive_path(self, name: str) -> str:
         """Return the path of the local archive with a stopped host's files."""
@@ -238,13 +238,13 @@ class RayEngine(EngineDefaults[RayMachine]):
 
     def _create_actor(self, name: str, machine: RayMachine, node: str | None) -> RayMachine:
         """Create the host's actor, on this node if one is given, and return the machine with it."""
-        assert machine.wish is not None
-        about, wish = machine.about.to_dict(), machine.wish.to_dict()
+        assert machine.request is not None
+        plan, request = machine.plan.to_dict(), machine.request.to_dict()
         answer = self._bridge.call(
             "create",
             note=self._note,
-            about=about,
-            wish=wish,
+            plan=plan,
+            request=request,
             node=node,
             patience=self.wait,
             host=name,
@@ -259,8 +259,8 @@ class RayEngine(EngineDefaults[RayMachine]):
 
     def _locate(self, name: str, machine: RayMachine, *, closely: bool = False) -> str | None:
         """Return the host's node. Raise HostGone if its files do not exist any more, also because its node is dead."""
-        about = machine.about.to_dict()
-        answer = self._bridge.call("locate", about=about, node=machine.node, closely=closely, host=name)
+        plan = machine.plan.to_dict()
+        answer = self._bridge.call("locate", plan=plan, node=machine.node, closely=closely, host=name)
         return find_text(answer, "node")
 
     def _stream_files(

@@ -117,14 +117,14 @@ class WorkBackup:
         return os.path.join(self._root, tag, agent)
 
 
-def get_or_create_backup(keeper: str, directory: str) -> Any:
+def get_or_create_backup(name: str, directory: str) -> Any:
     """Return the backup actor. Create it if it does not exist, on the head node if possible."""
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     head = {"node:__internal_head__": 0.001}
     has_head = any("node:__internal_head__" in node["Resources"] for node in ray.nodes() if node["Alive"])
     options = {
-        "name": keeper,
+        "name": name,
         "namespace": "mngr",
         "lifetime": "detached",
         "get_if_exists": True,
@@ -138,10 +138,10 @@ def get_or_create_backup(keeper: str, directory: str) -> Any:
 class WorkBackupThread(threading.Thread):
     """Checks the agents of a host and sends their changes to the backup actor."""
 
-    def __init__(self, tag: str, keeper: tuple[str, str], home: str, capture: Capture) -> None:
+    def __init__(self, tag: str, backup: tuple[str, str], home: str, capture: Capture) -> None:
         super().__init__(daemon=True)
         self._tag = tag
-        self._keeper_name, self._keeper_dir = keeper
+        self._backup_name, self._backup_dir = backup
         self._agents = os.path.join(home, ".mngr", "agents")
         self._capture = capture
         self._loop = asyncio.get_running_loop()
@@ -150,7 +150,7 @@ class WorkBackupThread(threading.Thread):
         ] = {}  # by agent, the file stamps and time of the last backup
         self._heads: dict[str, dict[str, str]] = {}  # by agent, the head of its last bundle
         self._stopped = threading.Event()
-        self._keeper: Any = None
+        self._backup: Any = None
 
     def stop(self) -> None:
         """Stop the thread."""
@@ -162,7 +162,7 @@ class WorkBackupThread(threading.Thread):
             try:
                 self.send_changes()
             except Exception:
-                self._keeper = None
+                self._backup = None
                 self._sent.clear()
 
     def send_changes(self) -> None:
@@ -199,7 +199,7 @@ class WorkBackupThread(threading.Thread):
         about = {"record": record, "at": time.time(), "lacks": missing, **self._heads.get(agent, {})}
         parts[ABOUT] = json.dumps(about).encode()
         if all(self._send_file(agent, name, data) for name, data in parts.items()):
-            ray.get(self._keeper.commit_files.remote(self._tag, agent, list(parts)), timeout=30)
+            ray.get(self._backup.commit_files.remote(self._tag, agent, list(parts)), timeout=30)
 
     def _capture_output(self, program: str, max_bytes: int, **words: object) -> bytes | None:
         """Run a program on the host and return its output, or None if it fails or writes too much."""
@@ -210,11 +210,11 @@ class WorkBackupThread(threading.Thread):
         """Send a file in chunks. Return False when the backup actor's storage is full."""
         import ray  # type: ignore[import-not-found, unused-ignore]
 
-        if self._keeper is None:
-            self._keeper = get_or_create_backup(self._keeper_name, self._keeper_dir)
+        if self._backup is None:
+            self._backup = get_or_create_backup(self._backup_name, self._backup_dir)
         for start in range(0, max(len(data), 1), CHUNK_SIZE):
             chunk = data[start : start + CHUNK_SIZE]
-            is_written = self._keeper.write_chunk.remote(self._tag, agent, name, chunk, first=start == 0)
+            is_written = self._backup.write_chunk.remote(self._tag, agent, name, chunk, first=start == 0)
             if not ray.get(is_written, timeout=30):
                 return False
         return True

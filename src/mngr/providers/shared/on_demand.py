@@ -123,14 +123,14 @@ class OnDemandProvider(Generic[AnyMachine]):
             self._remove_host(host, facts)
 
     def save_snapshot(self, host: str, directory: str) -> dict[str, object]:
-        return {"kept": self._engine.save_snapshot(host, self._get_machine(host), directory)}
+        return {"snapshot_facts": self._engine.save_snapshot(host, self._get_machine(host), directory)}
 
     def find_partial_snapshot(self, host: str, directory: str) -> dict[str, object] | None:
         snapshot = self._engine.find_partial_snapshot(directory)
-        return None if snapshot is None else {"kept": snapshot}
+        return None if snapshot is None else {"snapshot_facts": snapshot}
 
     def delete_snapshot(self, facts: dict[str, object]) -> None:
-        self._engine.delete_snapshot(get_object(facts, "kept"))
+        self._engine.delete_snapshot(get_object(facts, "snapshot_facts"))
 
     def list_leftovers(self) -> builtins.list[Leftover]:
         notes_before = self._list_notes()
@@ -328,8 +328,8 @@ def load_snapshot(home: Home, name: str) -> dict[str, object]:
     directory = os.path.join(home.snapshots, name)
     try:
         with open(os.path.join(directory, "meta.json"), encoding="utf-8") as file:
-            kept = get_object(as_object(json.load(file)), "host")["kept"]
-        return {**as_object(kept), "place": directory}
+            snapshot_facts = get_object(as_object(json.load(file)), "host")["snapshot_facts"]
+        return {**as_object(snapshot_facts), "place": directory}
     except (OSError, ValueError, KeyError):
         raise NotFound(f"there is no host snapshot {name!r}", "list the snapshots: mngr snapshot list") from None
 
