@@ -205,6 +205,9 @@ mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'
 # see all agents in groups by what they need from you, and answer them; the board needs a terminal, and q leaves it
 mngr board || test $? -eq 1
 
+# see and steer all agents in a browser; the command timeout ends this example after one second
+timeout 1 mngr web --no-open || test $? -eq 124
+
 # wait until all agents have reached a state, or until the first of them has reached it
 mngr wait poet other --state WAITING --timeout 20s
 mngr wait poet foo --any --state WAITING,DONE --timeout 20s

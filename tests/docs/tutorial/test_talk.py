@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -289,6 +291,20 @@ def test_the_board_shows_the_question_and_sends_the_answer(e2e: E2eSession) -> N
     board.press("q")
     assert board.wait() == 0
     expect(e2e.run("mngr transcript poet")).to_contain("yes please")
+
+
+def test_web_prints_a_url_and_serves_the_page_only_with_its_token(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # see and steer all agents in a browser; the command timeout ends this example after one second
+    timeout 1 mngr web --no-open || test $? -eq 124
+    """)
+    server = e2e.tty("mngr web --no-open", name="web", comment="start the page")
+    expect(server.wait_for(r"http://127.0.0.1:\d+/\?token=")).to_match_lines("<url>/?token=...")
+    e2e.comment("ask for the page without the token")
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(e2e.names["url"])
+    server.press("C-c")
+    assert server.wait() in (0, 130)  # the shell around it may answer first
 
 
 def test_wait_until_agents_reach_a_state(e2e: E2eSession) -> None:

@@ -58,6 +58,14 @@ def test_another_site_cannot_ask_for_anything(server: LiveServer, origin: str) -
     assert code == 403
 
 
+def test_a_page_of_another_port_of_this_machine_cannot_load_anything(server: LiveServer) -> None:
+    for site in ("same-site", "cross-site"):
+        for mode in ("no-cors", "cors"):
+            headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+            assert server.get("/events", **headers)[0] == 403
+    assert server.get("/", **{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"})[0] == 200
+
+
 def test_a_change_needs_the_token_in_a_header(mngr: MngrProgram, server: LiveServer) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     path = f"/agents/{mngr.get_agent('foo')['id']}/actions"

@@ -47,13 +47,14 @@ def build_app(site: Site, access: Access) -> ASGIApp:
 
 async def _show_error(request: Request, error: Exception) -> Response:
     """Return the page, or for a script the facts, about an error."""
+    hint = None
     if isinstance(error, HTTPException):
         code, text = error.status_code, error.detail
     elif isinstance(error, MngrError):
-        code, text = 404, error.message
+        code, text, hint = 404, error.message, error.hint
     else:
         code, text = 400, str(error)
     if request.method == "POST":
         return JSONResponse({"ok": False, "text": text}, code)
     site: Site = request.app.state.site
-    return Response(site.render("error.html", page="", text=text), code, media_type="text/html")
+    return Response(site.render("error.html", page="", text=text, hint=hint), code, media_type="text/html")

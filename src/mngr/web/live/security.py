@@ -93,6 +93,10 @@ class AccessCheck:
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"{scope['scheme']}://{hosts[0]}".lower():
             return _refuse(403, "this server answers no requests from other sites")
+        # A page of another port of this machine counts as the same site, and its browser sends the cookie.
+        is_navigation = headers.get("sec-fetch-mode") == "navigate" and scope["method"] in _SAFE_METHODS
+        if not is_navigation and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return _refuse(403, "this server answers no requests from other sites")
         if scope["method"] not in _SAFE_METHODS:
             return self._reject_change(headers)
         return None

@@ -15,7 +15,9 @@ from mngr.web.static_files import STATIC_DIR
 
 _LIVE_STATIC_DIR = os.path.join(os.path.dirname(__file__), "static")
 _MAX_BYTES = 64 << 20
-_NAVIGATION = '<p class="way"><a href="/">agents</a> · <a href="/runs">runs</a> · <a href="/tests/">tests</a></p>'
+_NAVIGATION = (
+    '<p class="way"><span><a href="/">agents</a> · <a href="/runs">runs</a> · <a href="/tests/">tests</a></span></p>'
+)
 
 
 async def send_static(request: Request, name: str | None = None) -> Response:

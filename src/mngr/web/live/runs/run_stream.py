@@ -94,7 +94,7 @@ def describe_progress(run: RunCard) -> RunProgress:
         progress = f"{facts.format_head(now)}, {facts.format_progress(now)}"
     else:
         progress = f"{facts.settled} of {facts.total} tasks finished"
-    lines = facts.list_lines() + [f"{cause.state}: {cause.title}" for cause in facts.causes]
+    lines = facts.list_lines() + [f"root cause, {cause.state}: {cause.title}" for cause in facts.causes]
     if run.budget_usd is not None:
         lines.append(f"budget in the plan: ${run.budget_usd:.2f}")
     percent = 100 * facts.settled // facts.total if facts.total else 0
