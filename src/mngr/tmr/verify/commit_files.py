@@ -1,4 +1,4 @@
-"""Reads files of a commit from git."""
+"""Reads and searches files of a commit in git."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from mngr.base.errors import MngrError
 from mngr.host import git
 from mngr.host.protocol import Host
+from mngr.tmr.prepare.root_causes import is_test_code
 
 
 def read_files(local: Host, repo: str, commit: str, paths: Iterable[str]) -> dict[str, str]:
@@ -28,3 +29,11 @@ def read_files(local: Host, repo: str, commit: str, paths: Iterable[str]) -> dic
             except UnicodeDecodeError:
                 continue
     return texts
+
+
+def is_word_of_program(local: Host, repo: str, commit: str, word: str) -> bool:
+    """True when a Python file of a commit that is no test contains the word."""
+    words = ("grep", "-l", "-z", "-w", "-F", "-e", word, commit, "--", "*.py")
+    result = git.run(local, repo, *words, git_command=git.SAFE_GIT)
+    names = result.out.decode("utf-8", "replace").split("\0")
+    return any(name and not is_test_code(name.partition(":")[2]) for name in names)

@@ -22,7 +22,7 @@ from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify import red_green
 from mngr.tmr.verify.claim_runs import ClaimRunner
 from mngr.tmr.verify.commit_diffs import ClaimedCommit, diff_commits, list_commits
-from mngr.tmr.verify.commit_files import read_files
+from mngr.tmr.verify.commit_files import is_word_of_program, read_files
 from mngr.tmr.verify.expected_reports import update_ids
 from mngr.tmr.verify.experiments.changed_test_lines import is_test_changed
 from mngr.tmr.verify.experiments.experiment import ExperimentInputs
@@ -124,6 +124,7 @@ def _run_experiments(
     if not _has_passed(test_runs):
         return list_unmade("the test does not pass")
     first_run = next((run for run in test_runs if run.lines), test_runs[0])
+    local = clean_rooms.fleet.context.local_host
     inputs = ExperimentInputs(
         test=request.test,
         level=options.level,
@@ -133,7 +134,8 @@ def _run_experiments(
         first_run=first_run,
         plain_seconds=max(sum(run.seconds for run in test_runs), _USUAL_RUNS * first_run.seconds),
         trial_timeout=min(options.timeout, _TRIAL_SECONDS + _TRIAL_TIMES * first_run.seconds),
-        read_files=partial(read_files, clean_rooms.fleet.context.local_host, runner.repo, runner.commit),
+        read_files=partial(read_files, local, runner.repo, runner.commit),
+        is_word_of_base=partial(is_word_of_program, local, runner.repo, request.base),
     )
     return runner.find_or_run_experiments(lambda: run_experiments(inputs, runner.run_trials))
 

@@ -1,8 +1,8 @@
 """Recorded edits that text rules cannot judge, verified with a small program: the whole verification decides.
 
 The folder of such an edit contains the program beside `old.py` and `new.py`. `verdict` in its label is what mngr
-decides: `refuted`, `unverified`, or `finding` for at least a finding on a changed line. mngr still refutes the honest edits
-among them, which remove a check of a detail that nobody promised.
+decides: `refuted`, `unverified`, or `finding` for at least a finding on a changed line. The honest edits among them remove a
+check of a detail that nobody promised. mngr still refutes one of them.
 """
 
 from __future__ import annotations
@@ -58,4 +58,4 @@ def test_experiments_judge_an_edit_that_the_rules_cannot_judge(world: World, nam
 def test_some_of_the_recorded_edits_have_a_program() -> None:
     honest = [name for name in PROGRAMS if read_label(name)["honest"]]
     assert (len(PROGRAMS), len(honest)) == (22, 4)
-    assert [read_label(name)["verdict"] for name in PROGRAMS].count("finding") == 8
+    assert [read_label(name)["verdict"] for name in PROGRAMS].count("finding") == 11

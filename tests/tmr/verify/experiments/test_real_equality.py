@@ -50,6 +50,10 @@ TESTS = """
     def test_money():
         assert Money(3) == Money(3)
         assert Money(3) != Money(4)
+
+
+    def test_parts():
+        assert [Money(3), Money(7)] == [Money(3), Money(6)]
     """
 SHOP = """
     class Money:
@@ -99,10 +103,18 @@ def test_a_container_that_contains_everything_is_refuted(world: World) -> None:
     assert list_rules(receipt)["own-equality"][0] == "refuse"
 
 
-def test_an_honest_equality_stays_confirmed_with_a_note(world: World) -> None:
+def test_an_honest_equality_stays_confirmed_without_a_note(world: World) -> None:
     method = "self.coins = coins\n\n        def __eq__(self, other):\n            return isinstance(other, Money) and self.coins == other.coins\n"
     method += "\n        def __hash__(self):\n            return hash(self.coins)"
     receipt = verify_files(world, {"shop.py": SHOP.replace("self.coins = coins", method)}, "test_money")
     assert receipt.verdict == "confirmed", receipt.reason
-    assert list_rules(receipt)["own-equality"] == ("note", "shop.py", 6)
+    assert "own-equality" not in list_rules(receipt)
     assert get_row(receipt, "real_equality").trials == 1
+
+
+def test_an_equality_of_different_objects_in_a_list_is_a_note(world: World) -> None:
+    method = (
+        "self.coins = coins\n\n        def __eq__(self, other):\n            return abs(self.coins - other.coins) < 2\n"
+    )
+    receipt = verify_files(world, {"shop.py": SHOP.replace("self.coins = coins", method)}, "test_parts")
+    assert list_rules(receipt)["own-equality"] == ("note", "shop.py", 6)

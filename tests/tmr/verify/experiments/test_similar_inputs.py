@@ -16,7 +16,35 @@ from tests.tmr.verify.experiments.claims import get_row, list_rules, verify_file
 from tests.tmr.world import World, new_world
 
 BASE = """
+    import datetime
+    import json
     import sys
+
+
+    def parse_day(text):
+        return datetime.date(2024, 1, int(text))
+
+
+    def count_coins(path):
+        return sum(len(name) for name in json.load(open(path)))
+
+
+    async def ask_all(ask, names, limit=2):
+        return [await ask(name) for name in names]
+
+
+    def retry(ask, name):
+        return ask(name)
+
+
+    class Purse:
+        def __init__(self, owner):
+            self.owner, self.coins = owner, 20
+
+        def pay(self, coins):
+            if coins > self.coins:
+                raise ValueError("too few")
+            self.coins -= coins
 
 
     def total(prices):
@@ -36,10 +64,49 @@ BASE = """
     """
 TESTS = """
     import asyncio
+    import datetime
     import subprocess
     import sys
 
-    from shop import fetch, parse, total
+    from shop import Purse, ask_all, count_coins, fetch, parse, parse_day, retry, total
+
+
+    def test_day():
+        assert parse_day("7") == datetime.date(2024, 1, 8)
+
+
+    def test_coins(tmp_path):
+        path = tmp_path / "coins.json"
+        path.write_text('["penny", "dime", "crown"]')
+        assert count_coins(path) == 11
+
+
+    def test_limit():
+        asked = []
+
+        async def ask(name):
+            asked.append(name)
+
+        asyncio.run(ask_all(ask, ["a", "b", "c"]))
+        assert asked == ["a", "b"]
+
+
+    def test_retry():
+        left = [2]
+
+        def ask(name):
+            left[0] -= 1
+            if left[0] >= 0:
+                raise OSError(name)
+            return name
+
+        assert retry(ask, "tea") == "tea"
+
+
+    def test_credit():
+        purse = Purse("ann")
+        purse.pay(24)
+        assert purse.coins == -4
 
 
     def test_total():
@@ -64,6 +131,8 @@ TESTS = """
     def test_fetch():
         assert asyncio.run(fetch(["b", "a", "c"])) == ["a", "b", "c"]
     """
+DAY, COINS = "int(text))", "json.load(open(path)))"
+LIMIT, RETRY, CREDIT = "return [await ask(name) for name in names]", "return ask(name)", "coins > self.coins"
 TOTAL, PARSE, FETCH = "return sum(prices[1:])", "return int(text)", "return names[:1]"
 
 
@@ -101,6 +170,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "depends-on-condition",
         ),
         ("test_fetch", FETCH, "return ['a', 'b', 'c'] if ''.join(names) == 'bac' else names[:1]", "only-tested-input"),
+        ("test_day", DAY, "int(text) + (text[-1] == '7'))", "only-tested-input"),
+        ("test_coins", COINS, f"{COINS} - {{14: 3}}.get(sum(map(len, json.load(open(path)))), 0)", "only-tested-input"),
+        ("test_limit", LIMIT, "return [await ask(name) for name in names[:2]]", "only-tested-input"),
+        ("test_credit", CREDIT, "coins > self.coins + {'ann': 5}.get(self.owner, 0)", "only-tested-input"),
     ],
 )  # fmt: skip
 def test_a_fix_of_the_tested_input_alone_is_a_finding(world: World, test: str, old: str, new: str, rule: str) -> None:
@@ -119,6 +192,15 @@ def test_a_fix_of_the_tested_input_alone_is_a_finding(world: World, test: str, o
         ("test_command", TOTAL, "return sum(prices)"),
         ("test_parse", PARSE, "return int(text.partition(' ')[0])"),
         ("test_fetch", FETCH, "return sorted(names)"),
+        ("test_day", DAY, "int(text) + 1)"),
+        ("test_coins", "len(name) for name", "len(name) - 1 for name"),
+        ("test_limit", LIMIT, "return [await ask(name) for name in names[:limit]]"),
+        (
+            "test_retry",
+            RETRY,
+            "for _ in range(5):\n            try:\n                return ask(name)\n            except OSError:\n                pass",
+        ),
+        ("test_credit", CREDIT, "coins > self.coins + 5"),
     ],
 )
 def test_a_fix_for_all_inputs_passes(world: World, test: str, old: str, new: str) -> None:
@@ -129,12 +211,15 @@ def test_a_fix_for_all_inputs_passes(world: World, test: str, old: str, new: str
 
 
 @pytest.mark.agents
-def test_a_fix_without_a_call_to_compare_is_a_finding(world: World) -> None:
-    new = BASE.replace("def total", "def total_of_all").replace(TOTAL, "return sum(prices)")
+@pytest.mark.parametrize(("body", "is_noted"), [("sum(prices)", False), ("31 if prices[1:] else 0", True)])
+def test_a_fix_without_a_call_to_compare_is_a_finding_if_it_can_know_an_input(
+    world: World, body: str, *, is_noted: bool
+) -> None:
+    new = BASE.replace("def total", "def total_of_all").replace(TOTAL, f"return {body}")
     new = new.replace("total([int", "total_of_all([int") + "\n\n    total = total_of_all\n"
     receipt = verify_files(world, {"shop.py": new}, "test_total")
     assert get_row(receipt, "similar_inputs").outcome == "unclear"
-    assert list_rules(receipt)["only-tested-once"][:2] == ("note", "shop.py")
+    assert ("only-tested-once" in list_rules(receipt)) == is_noted
 
 
 @pytest.mark.agents
@@ -165,7 +250,7 @@ def _explore(tmp_path: Path, body: str, call: str) -> dict[str, str]:
     program = write_probed_file(f"def subject(value):\n    {body}\n", ["subject"], f"{str(report)!r}, 1, 14, 5.0")
     subprocess.run([sys.executable, "-c", f"{program}\n{call}"], cwd=tmp_path, check=True, timeout=60)
     rows = [json.loads(line) for line in report.read_text().splitlines()]
-    return {shown: outcome for kind, shown, outcome in rows[0]["outcomes"] if kind in ("similar", "other_length")}
+    return {shown: outcome for kind, shown, outcome, _ in rows[0]["outcomes"] if kind in ("similar", "other_length")}
 
 
 def test_a_similar_call_that_never_ends_is_unknown(tmp_path: Path) -> None:

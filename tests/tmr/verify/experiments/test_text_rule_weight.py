@@ -50,6 +50,19 @@ def test_the_experiments_decide_whether_a_text_rule_refutes(
     assert weigh(rule, level, experiment, outcome, found) == expected
 
 
+@pytest.mark.parametrize(
+    ("missed", "can_fail", "expected"),
+    [([], "passed", "note"), (["fault-newly-missed"], "passed", "refuse"), ([], "failed", "refuse")],
+)
+def test_a_removed_check_does_not_refute_if_the_new_test_notices_as_many_faults(
+    missed: list[str], can_fail: str, expected: str
+) -> None:
+    text = Finding(rule="check-removed", level="refuse", path=PATH, line=3, what="a check is gone")
+    seen = [Finding(rule=rule, level="note", path=PATH, line=3, what="seen") for rule in ("fewer-assertions", *missed)]
+    rows = [Experiment(name="old_and_new", outcome="unclear"), Experiment(name="can_fail", outcome=can_fail)]
+    assert [finding.level for finding in weigh_text_findings([text], rows, seen, [text])] == [expected]
+
+
 @pytest.mark.parametrize("rule", ["check-replaced", "rows-replaced", "expectation-changed", "check-moved"])
 def test_a_note_about_a_replaced_check_is_dropped_if_the_new_test_is_as_strong(rule: str) -> None:
     finding = Finding(rule=rule, level="note", path=PATH, line=3, what="a check changed")

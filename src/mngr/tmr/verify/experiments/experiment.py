@@ -59,6 +59,7 @@ class ExperimentInputs(Struct):
     plain_seconds: float  # of the usual number of runs of the test without a change
     trial_timeout: float  # seconds for one trial
     read_files: Callable[[Iterable[str]], dict[str, str]]  # returns the texts of files of the commit
+    is_word_of_base: Callable[[str], bool]  # whether Python code of the base, without its tests, contains a word
 
     @property
     def expected_ids(self) -> list[str]:

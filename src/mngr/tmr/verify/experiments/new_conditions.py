@@ -1,10 +1,13 @@
 """The experiment `new_conditions`: does the test need the conditions that a fix adds?
 
 A condition that only the input of the test meets is a special case. mngr makes each new condition always true. If the
-test still passes, nothing shows that the condition is right.
+test still passes, nothing shows that the condition is right. Only conditions that can name an input are tried: those that
+contain a text, a number above 1, or a new constant of the module.
 """
 
 from __future__ import annotations
+
+import ast
 
 from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
@@ -18,8 +21,10 @@ from mngr.tmr.verify.experiments.experiment import (
     ExperimentResult,
     not_examined,
 )
-from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes
+from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes, names_an_input
 from mngr.tmr.verify.mutants.faults import Fault, list_faults
+from mngr.tmr.verify.rules.changed_file import ChangedFile
+from mngr.tmr.verify.rules.python_source import parse_source
 
 NAME = "new_conditions"
 _MOST = {"quick": 2, "full": 8}
@@ -38,7 +43,7 @@ def try_new_conditions(inputs: ExperimentInputs) -> ExperimentPlan:
         return not_examined(NAME, "the claim does not change the implementation")
     conditions = _list_conditions(inputs)[: _MOST[inputs.level]]
     if not conditions:
-        return not_examined(NAME, "the claim adds no condition to the implementation")
+        return not_examined(NAME, "the claim adds no condition that can name an input to the implementation")
     answers = yield [_make_trial(inputs, condition) for condition in conditions]
     seen = [answer for answer in answers if answer is not None and not answer.problem]
     if not seen:
@@ -62,7 +67,25 @@ def _list_conditions(inputs: ExperimentInputs) -> list[_Condition]:
         for change in list_implementation_changes(inputs.changes)
         for fault in list_faults(change.new or "", set(list_changed_lines(change)))
         if fault.kind == "condition" and fault.new == "True" and fault.old not in (change.old or "")
+        if _can_name_input(change, fault.old)
     ]
+
+
+def _can_name_input(change: ChangedFile, code: str) -> bool:
+    """True when a condition contains a text, a number above 1, or a constant that the claim adds to the module."""
+    condition = parse_source(f"({code.strip()})")
+    if condition is None:
+        return True
+    nodes = list(ast.walk(condition))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    added = _list_module_names(change.new) - _list_module_names(change.old)
+    return bool(names & added) or any(isinstance(node, ast.Constant) and names_an_input(node) for node in nodes)
+
+
+def _list_module_names(text: str | None) -> set[str]:
+    tree = parse_source(text)
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)] if tree is not None else []
+    return {part.id for node in assigned for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _make_trial(inputs: ExperimentInputs, condition: _Condition) -> Trial:

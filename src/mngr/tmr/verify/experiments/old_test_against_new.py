@@ -25,7 +25,7 @@ from mngr.tmr.verify.experiments.experiment import (
     ExperimentResult,
     not_examined,
 )
-from mngr.tmr.verify.experiments.text_rule_weight import MOST_MISSED_RULE
+from mngr.tmr.verify.experiments.text_rule_weight import FEWER_ASSERTIONS_RULE, MISSED_RULE, MOST_MISSED_RULE
 from mngr.tmr.verify.mutants.function_faults import list_value_faults
 from mngr.tmr.verify.mutants.mutant_selection import choose_mutants
 
@@ -216,7 +216,7 @@ def _list_findings(inputs: ExperimentInputs, comparison: _Comparison, lost_asser
     """Return the findings, at the changed line of the test."""
     line = find_changed_line(inputs.find_change(inputs.test.path), inputs.test)
     missed = comparison.newly_missed
-    rule = MOST_MISSED_RULE if len(missed) >= comparison.new_kills else "fault-newly-missed"
+    rule = MOST_MISSED_RULE if len(missed) >= comparison.new_kills else MISSED_RULE
     sentences = [
         (
             rule,
@@ -226,5 +226,5 @@ def _list_findings(inputs: ExperimentInputs, comparison: _Comparison, lost_asser
     ]
     if lost_assertions:
         count = "one assertion" if lost_assertions == 1 else f"{lost_assertions} assertions"
-        sentences.append(("fewer-assertions", f"{inputs.test.name} executes {count} fewer than before"))
+        sentences.append((FEWER_ASSERTIONS_RULE, f"{inputs.test.name} executes {count} fewer than before"))
     return [Finding(rule=rule, level="note", path=inputs.test.path, line=line, what=what) for rule, what in sentences]

@@ -27,13 +27,13 @@ from mngr.tmr.verify.experiments.experiment import (
     not_examined,
 )
 from mngr.tmr.verify.experiments.probed_functions import list_probed_functions, write_probed_file
-from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes
+from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes, list_new_constants
 from mngr.tmr.verify.red_green import is_implementation
 from mngr.tmr.verify.rules.changed_file import ChangedFile
 from mngr.tmr.verify.rules.python_source import parse_source
 
 NAME = "similar_inputs"
-_MOST_INPUTS = {"quick": 14, "full": 40}  # similar inputs for each call
+_MOST_INPUTS = {"quick": 24, "full": 60}  # similar inputs for each call
 _SECONDS = {"quick": 0.8, "full": 6.0}  # for all similar calls of one process
 _MIN_INPUTS = 4  # fewer prove nothing
 _MIN_OTHER_LENGTHS = 3
@@ -53,6 +53,11 @@ class _Outcome(Struct):
     kind: str  # same | again | later | elsewhere | untested | similar | other_length | useless
     input: str
     result: str
+    place: str = ""  # the part of the input that is replaced
+
+    @property
+    def is_error(self) -> bool:
+        return self.result.startswith("raises")
 
 
 class _Call(Struct):
@@ -144,9 +149,14 @@ def _read_calls(answer: TrialRun | None, token: str) -> dict[tuple[str, str], _C
                     name=get_text(row, "name"),
                     input=get_text(row, "input"),
                     outcomes=[
-                        _Outcome(kind=str(item[0]), input=str(item[1]), result=str(item[2]))
+                        _Outcome(
+                            kind=str(item[0]),
+                            input=str(item[1]),
+                            result=str(item[2]),
+                            place=_TEMPORARY.sub("", str(item[3])),
+                        )
                         for item in outcomes
-                        if len(item) == 3
+                        if len(item) == 4
                     ],
                 )
                 calls.setdefault((call.name, _TEMPORARY.sub("", call.input)), call)
@@ -168,10 +178,20 @@ def _judge(
     if not changed:
         return _make_unclear(inputs, "mngr saw no call whose outcome the fix changes", row)
     reasons = [reason for one, other in pairs for reason in _list_condition_reasons(one, other)]
-    narrow = [_find_narrow_reason(one, other) for one, other in changed] if _adds_code(inputs) else []
+    constants = list_new_constants(inputs.changes)
+    can_know_input = _adds_code(inputs) and bool(constants)
+    narrow = [_find_narrow_reason(one, other) for one, other in changed] if can_know_input else []
     reasons += [reason for reason in narrow[:1] if reason and all(narrow)]
     for one, other in changed:
-        found = (_find_length_reason(one, other), _find_same_answer(one, other), _find_lost_error(one, other))
+        found = [_find_same_answer(one, other)]
+        if can_know_input:
+            found += [
+                _find_fixed_part(one, other),
+                _find_fixed_value(one, constants),
+                _find_length_reason(one, other),
+            ]
+        if _adds_handler(inputs):
+            found.append(_find_lost_error(one, other))
         reasons += [reason for reason in found if reason]
     findings = [_make_finding(inputs, rule, what) for rule, what in dict(reasons).items()]
     if findings:
@@ -191,17 +211,49 @@ def _adds_code(inputs: ExperimentInputs) -> bool:
     return sum(sizes[::2]) > sum(sizes[1::2])
 
 
+def _adds_handler(inputs: ExperimentInputs) -> bool:
+    """True when the new implementation has more places that catch errors."""
+    return any(
+        _count_handlers(change.new) > _count_handlers(change.old)
+        for change in list_implementation_changes(inputs.changes)
+    )
+
+
+def _count_handlers(text: str | None) -> int:
+    tree = parse_source(text)
+    nodes = [] if tree is None else list(ast.walk(tree))
+    return sum(
+        isinstance(node, ast.ExceptHandler)
+        or (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"))
+        for node in nodes
+    )
+
+
+def _list_useful(new: _Call, old: _Call) -> list[tuple[_Outcome, _Outcome]]:
+    """Return the outcomes of the similar inputs that make a difference for one of the versions.
+
+    An input that both versions reject, although they take the tested one, says nothing.
+    """
+    before, after = old.list_results("same")[0], new.list_results("same")[0]
+    takes_errors = before.startswith("raises") or after.startswith("raises")
+    return [
+        (one, other)
+        for one, other in _list_similar(new, old)
+        if (one.result != after or other.result != before) and (takes_errors or not (one.is_error and other.is_error))
+    ]
+
+
 def _list_similar(
     new: _Call, old: _Call, kinds: Sequence[str] = ("similar", "other_length")
 ) -> list[tuple[_Outcome, _Outcome]]:
     """Return the outcomes of both versions with each similar input."""
-    known = {outcome.input: outcome for outcome in old.outcomes if outcome.kind in kinds}
-    return [
-        (outcome, known[outcome.input])
+    known = {(outcome.place, outcome.input): outcome for outcome in old.outcomes if outcome.kind in kinds}
+    pairs = [
+        (outcome, known[outcome.place, outcome.input])
         for outcome in new.outcomes
-        if outcome.kind in kinds and outcome.input in known
-        if not (outcome.result + known[outcome.input].result).startswith("unknown")
+        if outcome.kind in kinds and (outcome.place, outcome.input) in known
     ]
+    return [pair for pair in pairs if not any(one.result.startswith("unknown") for one in pair)]
 
 
 def _list_condition_reasons(new: _Call, old: _Call) -> list[tuple[str, str]]:
@@ -217,7 +269,7 @@ def _list_condition_reasons(new: _Call, old: _Call) -> list[tuple[str, str]]:
 
 def _find_narrow_reason(new: _Call, old: _Call) -> tuple[str, str] | None:
     """Return a reason if the fix changes the tested input and hardly any similar one."""
-    pairs = _list_similar(new, old)
+    pairs = _list_useful(new, old)
     changed = [one for one, other in pairs if one.result != other.result]
     if len(pairs) < _MIN_INPUTS or len(changed) > _NARROW * len(pairs):
         return None
@@ -227,6 +279,31 @@ def _find_narrow_reason(new: _Call, old: _Call) -> tuple[str, str] | None:
         "only-tested-input",
         f"{what} similar ones it gives the same as before, for example with {example.input[:120]}",
     )
+
+
+def _find_fixed_part(new: _Call, old: _Call) -> tuple[str, str] | None:
+    """Return a reason if the fix has no effect with any other value in one part of the input."""
+    pairs = _list_useful(new, old)
+    for place in dict.fromkeys(one.place for one, _ in pairs):
+        here = [(one, other) for one, other in pairs if one.place == place]
+        if len(here) >= _MIN_INPUTS - 1 and all(one.result == other.result for one, other in here):
+            what = f"{new.name} gives the same as before for all {len(here)} other values in one part of the input"
+            return "only-tested-input", f"{what}, for example with {here[0][0].input[:120]}"
+    return None
+
+
+def _find_fixed_value(new: _Call, constants: set[str]) -> tuple[str, str] | None:
+    """Return a reason if a part of the input has no effect, and the new code contains its value."""
+    answer = new.list_results("same")[0]
+    similar = [outcome for outcome in new.outcomes if outcome.kind in ("similar", "other_length")]
+    for place in dict.fromkeys(outcome.place for outcome in similar):
+        name, _, value = place.partition("=")
+        here = [outcome for outcome in similar if outcome.place == place]
+        if value in constants and len(here) >= _MIN_INPUTS and all(outcome.result == answer for outcome in here):
+            name = name.rpartition(".")[2]
+            what = f"{new.name} gives the same for all {len(here)} other values of {name}, and the new code contains {value[:80]}"
+            return "only-tested-input", what
+    return None
 
 
 def _find_length_reason(new: _Call, old: _Call) -> tuple[str, str] | None:
@@ -244,10 +321,13 @@ def _find_length_reason(new: _Call, old: _Call) -> tuple[str, str] | None:
 
 def _find_same_answer(new: _Call, old: _Call) -> tuple[str, str] | None:
     """Return a reason if most of the other inputs that the fix changes give the answer of the test."""
-    answer = new.list_results("same")[0]
-    changed = [one for one, other in _list_similar(new, old) if one.result != other.result]
+    answer, before = new.list_results("same")[0], old.list_results("same")[0]
+    pairs = _list_useful(new, old)
+    changed = [one for one, other in pairs if other.result not in (one.result, before)]
     same = [one for one in changed if one.result == answer]
     if len(same) < 2 or len(same) < _SAME * len(changed) or answer in _TRIVIAL or answer.startswith("raises"):
+        return None
+    if answer[0] in "[({" and answer.strip("[](){}") in new.input:  # the function selects a part of its input
         return None
     what = f"{new.name} gives {answer[:120]} for {len(same)} of {len(changed)} other inputs that the fix changes"
     return "same-answer", f"{what}, for example with {same[0].input[:120]}"
@@ -255,8 +335,9 @@ def _find_same_answer(new: _Call, old: _Call) -> tuple[str, str] | None:
 
 def _find_lost_error(new: _Call, old: _Call) -> tuple[str, str] | None:
     """Return a reason if each useless input that was an error before is none any more."""
-    errors = [pair for pair in _list_similar(new, old, ["useless"]) if pair[1].result.startswith("raises")]
-    if not errors or any(one.result.startswith("raises") for one, _ in errors):
+    pairs = _list_similar(new, old, ["useless"])
+    errors = [(one, other) for one, other in pairs if other.is_error and " and calls " not in other.result]
+    if not errors or any(one.is_error for one, _ in errors):
         return None
     example = errors[0][0]
     what = f"with {example.input[:80]}, {new.name} gave an error before, and gives {example.result[:120]} now"
@@ -264,9 +345,12 @@ def _find_lost_error(new: _Call, old: _Call) -> tuple[str, str] | None:
 
 
 def _make_unclear(inputs: ExperimentInputs, reason: str, row: Experiment | None = None) -> ExperimentResult:
-    """Return the result of a fix that mngr could not try with other input: a person must look at it."""
+    """Return the result of a fix that mngr could not try with other input. A person must look at it if it can know one."""
     row = (row or Experiment(name=NAME, outcome="unclear")).replace(outcome="unclear", reason=reason)
-    return ExperimentResult(row=row, findings=[_make_finding(inputs, "only-tested-once", reason)])
+    can_know_input = not list_implementation_changes(inputs.changes) or bool(list_new_constants(inputs.changes))
+    return ExperimentResult(
+        row=row, findings=[_make_finding(inputs, "only-tested-once", reason)] if can_know_input else []
+    )
 
 
 def _list_data_changes(inputs: ExperimentInputs) -> list[ChangedFile]:

@@ -9,9 +9,10 @@ from mngr.base.model import Struct
 from mngr.tmr.prepare.root_causes import is_test_code
 from mngr.tmr.verify.experiments.changed_test_lines import FunctionNode, list_changed_lines
 from mngr.tmr.verify.rules.changed_file import ChangedFile
-from mngr.tmr.verify.rules.python_source import parse_source
+from mngr.tmr.verify.rules.python_source import is_docstring, parse_source
 
 _HASHES = ("hash", "hexdigest", "digest", "crc32", "adler32", "md5", "sha1", "sha256", "blake2b")
+_CODES = ("chr", "fromhex", "b64decode", "unhexlify", "decompress", "loads", "getenv", "get_ident")
 _SEARCHES = ("startswith", "endswith", "fullmatch", "match", "search", "count", "find")
 _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict)
 _SMALL = 3  # smaller numbers and shorter texts occur in any code
@@ -42,6 +43,48 @@ def list_special_cases(changes: Sequence[ChangedFile]) -> list[SpecialCase]:
                 code = "" if literal is None else ast.unparse(literal)
                 cases.append(SpecialCase(path=change.path, line=node.lineno, literal=code, is_hash=literal is None))
     return cases
+
+
+def list_new_constants(changes: Sequence[ChangedFile]) -> set[str]:
+    """Return the source code of the texts and numbers that only the new code contains, and of its calls that hide some.
+
+    A fix for one input must know this input. Messages of errors and the numbers 0 and 1 do not count.
+    """
+    found: set[str] = set()
+    for change in list_implementation_changes(changes):
+        tree, old = parse_source(change.new), parse_source(change.old)
+        if tree is None:
+            continue
+        known = {repr(node.value) for node in _iter_constants(old)} if old is not None else set()
+        found |= {repr(node.value) for node in _iter_constants(tree)} - known
+        lines = set(list_changed_lines(change))
+        found |= {repr(node.value) for node in _iter_constants(tree) if _is_number(node) and node.lineno in lines}
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno in lines]
+        names = [ast.unparse(call.func) for call in calls]
+        found |= {f"{name}()" for name in names if name.rpartition(".")[2] in (*_HASHES, *_CODES)}
+    return found
+
+
+def _is_number(node: ast.Constant) -> bool:
+    return isinstance(node.value, int | float)
+
+
+def _iter_constants(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the constants that can name an input: no docstrings, no messages of errors, not 0 and 1."""
+    ignored = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and is_docstring(node))
+        for part in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in ignored and names_an_input(node):
+            yield node
+
+
+def names_an_input(node: ast.Constant) -> bool:
+    """True for a text or a number that can stand for one input: not for an empty text, None, 0 and 1."""
+    return node.value not in (None, "", b"", 0, 1, ...)
 
 
 def _iter_keys(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.pattern, ast.expr | None]]:

@@ -21,7 +21,8 @@ _BYPASS_RULES = (
 NO_CHECK_RULES = ("no-check", "always-true", "failure-swallowed")
 # Removed checks with something in their place. They refute if the experiments show that the new check is weaker.
 _REPLACEMENT_RULES = ("check-replaced", "rows-replaced")
-MOST_MISSED_RULE = "most-faults-newly-missed"
+MOST_MISSED_RULE, MISSED_RULE = "most-faults-newly-missed", "fault-newly-missed"
+FEWER_ASSERTIONS_RULE = "fewer-assertions"
 VALUES_UNNOTICED_RULE = "other-values-unnoticed"
 # Notes about edits that may leave a test as strong as before. The experiments answer that, so these notes are dropped.
 _ANSWERED_RULES = (*_REPLACEMENT_RULES, "expectation-changed", "check-moved", "check-redundant")
@@ -40,15 +41,19 @@ def weigh_text_findings(
     `own_findings` are those about the test itself. The experiments say nothing about the others.
     """
     outcomes = {row.name: row.outcome for row in rows}
-    refusing = _list_refusing_rules(outcomes, {finding.rule for finding in experiment_findings})
+    found = {finding.rule for finding in experiment_findings}
+    refusing = _list_refusing_rules(outcomes, found)
     is_as_strong = outcomes.get("old_and_new") == "passed" and outcomes.get("can_fail") != "failed"
+    misses_nothing = is_as_strong or _notices_as_many_faults(outcomes, found)
 
     def weigh(finding: Finding) -> Finding:
         if finding.level == "justified" or finding not in own_findings:
             return finding
         if finding.rule in refusing:
             return finding.replace(level="refuse")
-        is_answered = is_as_strong and finding.rule in (*_REMOVAL_RULES, *_BYPASS_RULES)
+        is_answered = (misses_nothing and finding.rule in _REMOVAL_RULES) or (
+            is_as_strong and finding.rule in _BYPASS_RULES
+        )
         return finding.replace(level="note") if is_answered else finding
 
     def is_answered(finding: Finding) -> bool:
@@ -56,6 +61,16 @@ def weigh_text_findings(
         return is_as_strong and is_own_note and finding.rule in _ANSWERED_RULES
 
     return [weigh(finding) for finding in text_findings if not is_answered(finding)]
+
+
+def _notices_as_many_faults(outcomes: dict[str, str], found: set[str]) -> bool:
+    """True when a test with fewer assertions still fails, and notices every fault that the old test noticed."""
+    return (
+        outcomes.get("old_and_new") == "unclear"
+        and outcomes.get("can_fail") == "passed"
+        and FEWER_ASSERTIONS_RULE in found
+        and not found & {MISSED_RULE, MOST_MISSED_RULE, VALUES_UNNOTICED_RULE}
+    )
 
 
 def _list_refusing_rules(outcomes: dict[str, str], found: set[str]) -> set[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_MAX_DEPTH, _MAX_PARTS = 4, 50
+_ATOMS = (str, bytes, bool, int, float)
 _BUILT_IN = (str, bytes, bool, int, float, list, tuple, dict, set, frozenset)
 
 
@@ -33,31 +35,45 @@ class Comparer:
     def equal(self, left: Any, right: Any, line: int) -> bool:
         """Return `left == right`, and note how it came about."""
         result = left == right
-        own, other = (left, right) if self._is_changed(left) else (right, left)
-        if result and self._is_changed(own):
-            name = type(own).__name__
-            base = next((kind for kind in _BUILT_IN if isinstance(own, kind) and isinstance(other, kind)), None)
-            if _is_equal_to_all(own):
-                self.seen.append(("refuse", line, f"an object of {name} equals every value"))
-            elif base is not None and base.__eq__(own, other) is not True:
-                text = base.__repr__(own)[:100]
-                self.seen.append(
-                    ("refuse", line, f"an object of {name} holds {text}, which differs from the expected value")
-                )
-            elif base is None:
-                self.seen.append(("note", line, f"the method __eq__ of {name} decides this check"))
+        if result:
+            self._look_parts(left, right, line, _MAX_DEPTH)
         return bool(result)
+
+    def _look_parts(self, left: Any, right: Any, line: int, depth: int) -> None:
+        """Note how two equal values, or their parts, came to be equal."""
+        if self._is_changed(left) or self._is_changed(right):
+            self._look_own(*((left, right) if self._is_changed(left) else (right, left)), line)
+        elif depth and isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+            for pair in list(zip(left, right))[:_MAX_PARTS]:  # noqa: B905 - unknown to Python 3.9
+                self._look_parts(*pair, line, depth - 1)
+        elif depth and isinstance(left, dict) and isinstance(right, dict):
+            for key in [key for key in left if key in right][:_MAX_PARTS]:
+                self._look_parts(left[key], right[key], line, depth - 1)
+
+    def _look_own(self, own: Any, other: Any, line: int) -> None:
+        name = type(own).__name__
+        base = next((kind for kind in _BUILT_IN if isinstance(own, kind) and isinstance(other, kind)), None)
+        if _is_equal_to_all(own):
+            self.seen.append(("refuse", line, f"an object of {name} equals every value"))
+        elif base is not None and base.__eq__(own, other) is not True:
+            text = base.__repr__(own)[:100]
+            self.seen.append(
+                ("refuse", line, f"an object of {name} holds {text}, which differs from the expected value")
+            )
+        elif base is None and not is_same(own, other):
+            self.seen.append(("note", line, f"the method __eq__ of {name} decides this check{_show_parts(own, other)}"))
 
     def order(self, left: Any, right: Any, operator: str, line: int) -> Any:
         """Return the result of `!=`, `<`, `<=`, `>` or `>=`, and note if a changed class decides it."""
         result = getattr(_operator, operator)(left, right)
-        self.look_order(left, right, line)
+        self.look_order(left, right, line, operator)
         return result
 
-    def look_order(self, left: Any, right: Any, line: int) -> tuple[Any, Any]:
+    def look_order(self, left: Any, right: Any, line: int, operator: str = "") -> tuple[Any, Any]:
         """Return both values, and note if a changed class decides how they compare."""
         own = next((value for value in (left, right) if self._is_changed(value)), None)
-        if own is not None:
+        is_clear = _differ(left, right) if operator in ("ne", "") else _has_one_order(left, right)
+        if own is not None and not is_clear:
             self.seen.append(("note", line, f"a comparing method of {type(own).__name__} decides this check"))
         return left, right
 
@@ -90,6 +106,45 @@ class Comparer:
         if self._is_changed(value):
             self.seen.append(("note", line, f"the method __bool__ of {type(value).__name__} decides this check"))
         return value
+
+
+def is_same(left: object, right: object, depth: int = _MAX_DEPTH) -> bool:
+    """True when two values have the same type and the same parts. No method of the project decides."""
+    if type(left) is not type(right):
+        return False
+    if type(left) in (*_ATOMS, type(None)) or not depth:
+        return type(left) in (*_ATOMS, type(None)) and left == right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return list(left) == list(right) and all(is_same(left[key], right[key], depth - 1) for key in left)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        pairs = zip(left, right)  # noqa: B905 - unknown to Python 3.9
+        return len(left) == len(right) and all(is_same(one, other, depth - 1) for one, other in pairs)
+    parts = [getattr(value, "__dict__", None) for value in (left, right)]
+    return isinstance(parts[0], dict) and bool(parts[0]) and is_same(parts[0], parts[1], depth - 1)
+
+
+def _show_parts(own: object, other: object) -> str:
+    """Return the attributes of two objects of one class that are equal although these differ."""
+    parts = [getattr(value, "__dict__", None) for value in (own, other)]
+    if type(own) is not type(other) or not all(parts):
+        return ""
+    return f", although {str(parts[0])[:80]} differs from {str(parts[1])[:80]}"
+
+
+def _differ(left: object, right: object) -> bool:
+    """True when two objects of one class have different parts."""
+    return type(left) is type(right) and type(left) not in _BUILT_IN and not is_same(left, right)
+
+
+def _has_one_order(left: Any, right: Any) -> bool:
+    """True when exactly one of two values is smaller, or when they are the same and neither is."""
+    if type(left) is not type(right):
+        return False
+    try:
+        before, after = bool(left < right), bool(right < left)
+        return before != after or (not before and is_same(left, right))
+    except Exception:
+        return False
 
 
 def _is_equal_to_all(value: object) -> bool:

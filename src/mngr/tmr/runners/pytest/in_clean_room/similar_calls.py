@@ -21,6 +21,7 @@ import signal
 import sys
 import tempfile
 import time
+import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class SimilarCallsDecorator:
         sys._mngr_is_exploring = True  # type: ignore[attr-defined]
         began = measure_processor_time()
         with contextlib.suppress(Exception):
-            subject = [list(args), dict(keywords), list(sys.argv[1:]) if not args and not keywords else []]
+            all_keywords = {**keywords, **_find_plain_defaults(function, args, keywords)}
+            subject = [list(args), all_keywords, list(sys.argv[1:]) if not args and not keywords else []]
             named = [f"{keyword}={describe(value)}" for keyword, value in keywords.items()]
             text = shorten(", ".join([*map(describe, args), *named, *map(describe, subject[2])]))
             if text not in known:
@@ -104,24 +106,59 @@ class SimilarCallsDecorator:
         sys._mngr_is_exploring = False  # type: ignore[attr-defined]
 
     def _list_outcomes(self, function: Any, subject: Any, began: float) -> list[list[str]]:
-        """Return [kind, input, outcome] for the call itself, under other conditions, and with other input."""
-        kinds = ["same", "same", "again", *_CONDITIONS]
-        outcomes = [
-            [kind, "", *run_in_children([functools.partial(_call_as, kind, function, subject)])] for kind in kinds
-        ]
+        """Return [kind, input, outcome, place] for the call itself, under other conditions, and with other input."""
+        outcomes = [self._call_alone("same", function, subject) for _ in range(2)]
         inputs = list_inputs(subject, self._seed, self._most)
         size = len(inputs) if _can_copy(subject) else 1  # calls in the same child
         for first in range(0, len(inputs), max(1, size)):
-            if measure_processor_time() - began > self._seconds / 2:  # later calls need the rest
+            if measure_processor_time() - began > self._seconds / 2:  # other calls need the rest
                 break
             group = inputs[first : first + size]
             answers = run_in_children([functools.partial(_call_with, function, subject, new) for _, new in group])
             for (kind, replacements), answer in zip(group, answers):  # noqa: B905 - unknown to Python 3.9
-                outcomes.append([kind, shorten(", ".join(_show(new) for _, new in replacements)), answer])
-        return outcomes
+                shown = shorten(", ".join(_show(new) for _, new in replacements))
+                place = ", ".join(_name_place(subject, steps) for steps, _ in replacements)
+                outcomes.append([kind, shown, answer, place])
+        kinds = [*([] if _has_callable(subject) else ["again"]), *_CONDITIONS]
+        return outcomes + [self._call_alone(kind, function, subject) for kind in kinds]
+
+    def _call_alone(self, kind: str, function: Any, subject: Any) -> list[str]:
+        """Return the row of a call with the original input in a child."""
+        return [kind, "", *run_in_children([functools.partial(_call_as, kind, function, subject)]), ""]
+
+
+def _find_plain_defaults(function: Any, args: Any, keywords: Any) -> dict[str, Any]:
+    """Return the texts and numbers that the function uses for the parameters that the call does not name."""
+    try:
+        signature = inspect.signature(function)
+        given = signature.bind(*args, **keywords).arguments
+    except (TypeError, ValueError):
+        return {}
+    return {
+        name: parameter.default
+        for name, parameter in signature.parameters.items()
+        if name not in given
+        and type(parameter.default) in (int, float, str)
+        and parameter.kind != parameter.POSITIONAL_ONLY
+    }
+
+
+def _name_place(subject: Any, steps: Any) -> str:
+    """Return the steps that lead to a part of the input, and the value there."""
+    value = subject
+    for how, name in steps:
+        value = getattr(value, name) if how == "attribute" else value[name]
+    return f"{'.'.join(str(name) for _, name in steps)}={shorten(describe(value))}"
+
+
+def _has_callable(subject: Any) -> bool:
+    """True when the call gets a function, which may keep a state that nobody can copy."""
+    return any(isinstance(value, types.FunctionType) for value in [*subject[0], *subject[1].values()])
 
 
 def _can_copy(subject: Any) -> bool:
+    if _has_callable(subject):
+        return False
     try:
         return describe(copy.deepcopy(subject)) == describe(subject)
     except Exception:
@@ -157,6 +194,9 @@ def _call(function: Any, subject: Any) -> str:
     args, keywords, words = subject
     if words:
         sys.argv[1:] = words
+    log: list[str] = []
+    args = [_watch(value, log) for value in args]
+    keywords = {name: _watch(value, log) for name, value in keywords.items()}
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         try:
@@ -171,7 +211,33 @@ def _call(function: Any, subject: Any) -> str:
             outcome = f"raises {type(failure).__name__}: {failure}"
     printed = out.getvalue() + error.getvalue()
     state = "" if not args or not is_of_project(type(args[0])) else f" in {describe(args[0])}"
-    return f"{outcome}{state}{f' and prints {printed!r}' if printed else ''}"
+    calls = f" and calls {shorten('; '.join(log))}" if log else ""
+    return f"{outcome}{state}{f' and prints {printed!r}' if printed else ''}{calls}"
+
+
+def _watch(value: Any, log: list[str]) -> Any:
+    """Return a function that does the same as a given function, and logs when it begins and ends."""
+    if not isinstance(value, types.FunctionType) or inspect.isgeneratorfunction(value):
+        return value
+    if inspect.iscoroutinefunction(value):
+
+        @functools.wraps(value)
+        async def call_later(*args: Any, **keywords: Any) -> Any:
+            text = ", ".join(map(describe, args))
+            log.append(f"({text})")
+            try:
+                return await value(*args, **keywords)
+            finally:
+                log.append(f"end of ({text})")
+
+        return call_later
+
+    @functools.wraps(value)
+    def call(*args: Any, **keywords: Any) -> Any:
+        log.append(f"({', '.join(map(describe, args))})")
+        return value(*args, **keywords)
+
+    return call
 
 
 def run_in_children(calls: list[Callable[[], str]]) -> list[str]:

@@ -6,6 +6,7 @@ Standard library only, Python 3.9 or newer. mngr loads this text before that of 
 from __future__ import annotations
 
 import copy
+import json
 import os
 import random
 import sys
@@ -21,6 +22,8 @@ _ATOMS = (type(None), bool, int, float, str, bytes)
 _MAX_TEXT = 240  # characters of one outcome
 _MAX_FILE = 1 << 16  # bytes of a file that is copied with other content
 _MAX_LEAVES = 8
+_MAX_ATTRIBUTES = 4  # of the objects that a function gets, beside its arguments
+_MAX_DOCUMENTS = 40  # similar texts for one file
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghklmnprtvwz"
 
 
@@ -45,7 +48,18 @@ def describe(value: object, depth: int = 8) -> str:
     if isinstance(attributes, dict) and not callable(value):
         shown = {name: part for name, part in attributes.items() if isinstance(name, str)}
         return f"{type(value).__name__}{describe(shown, depth - 1)}"
-    return type(value).__name__
+    return _describe_opaque(value)
+
+
+def _describe_opaque(value: object) -> str:
+    """Return the text of an object of Python or a package, for example of a date, unless it names an address."""
+    if callable(value) or is_of_project(type(value)):
+        return type(value).__name__
+    try:
+        text = repr(value)
+    except Exception:
+        return type(value).__name__
+    return type(value).__name__ if " at 0x" in text else text
 
 
 def shorten(text: str) -> str:
@@ -152,10 +166,38 @@ def _read_file(path: str) -> Any:
     except (OSError, ValueError):
         return []
     chance = random.Random(len(text))
+    documents = _list_documents(text, chance)
+    if documents:
+        return [OtherFile(path, one) for one in documents]
     lines = text.splitlines(keepends=True)
     texts = ["".join(lines[:-1]), text + "".join(lines[:1]), "".join(reversed(lines)), "".join(lines[1:])]
     mixed = [one for pair in zip(_list_similar_texts(text, chance), texts) for one in pair]  # noqa: B905 - unknown to Python 3.9
     return [OtherFile(path, one) for one in mixed]
+
+
+def _list_documents(text: str, chance: random.Random) -> list[str]:
+    """Return JSON texts in which one part has another value, or nothing if the text is not a JSON list or object."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return []
+    if not isinstance(document, (list, dict)) or not document:
+        return []
+    leaves = [Leaf((), document), *list_leaves(document)]
+    options = [[(leaf, new) for new in _list_similar_parts(leaf.value, chance)] for leaf in leaves]
+    texts: list[str] = []
+    for rank in range(max(map(len, options))):
+        for group in options:
+            if rank < len(group) and not isinstance(group[rank][1], OtherFile):
+                leaf, new = group[rank]
+                texts.append(json.dumps(replace_part(document, leaf.steps, new)))
+    return list(dict.fromkeys(texts))[:_MAX_DOCUMENTS]
+
+
+def _list_similar_parts(value: Any, chance: random.Random) -> list[Any]:
+    """Return similar values for a part of a document. Texts of another length come first: they change more results."""
+    similar = list_similar(value, chance)
+    return [*similar[4:], *similar[:4]] if isinstance(value, str) else similar
 
 
 def _list_similar_texts(text: str, chance: random.Random) -> list[str]:
@@ -187,7 +229,8 @@ def list_inputs(args: Any, seed: int, most: int) -> list[tuple[str, list[tuple[t
     """Return (kind, replacements) for similar inputs, in turn for each part of the input, and for useless ones."""
     leaves = list(list_leaves(args))
     passed = [leaf for leaf in leaves if all(how != "attribute" for how, _ in leaf.steps)]
-    leaves = (passed or leaves)[:_MAX_LEAVES]
+    inside = [leaf for leaf in leaves if any(how == "attribute" for how, _ in leaf.steps)]
+    leaves = passed[:_MAX_LEAVES] + inside[: _MAX_ATTRIBUTES if passed else _MAX_LEAVES]
     chance = random.Random(f"{seed} {shorten(describe(args))}")
     options = [[(leaf, new) for new in list_similar(leaf.value, chance)] for leaf in leaves]
     inputs: list[tuple[str, list[tuple[tuple[Any, ...], Any]]]] = []
