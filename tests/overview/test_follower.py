@@ -10,7 +10,7 @@ import pytest
 
 from mngr.agents.context import Context
 from mngr.api import Fleet
-from mngr.overview.agent_cards import AgentCard
+from mngr.overview.agent_cards import AgentCard, AgentFacts
 from mngr.overview.agent_facts import parse_shortstat
 from mngr.overview.follower import OverviewFollower
 from mngr.overview.subscription import CardChange, Overview, Subscription
@@ -120,6 +120,17 @@ def test_a_run_appears_and_its_new_rows_are_counted(mngr: MngrProgram, follower:
     overview = watch.wait_until(lambda overview: overview.runs and overview.runs[0].state == "settled")
     (run,) = overview.runs
     assert (run.name, run.facts.settled, run.facts.total, len(run.tasks)) == ("nightly", 8, 8, 8)
+
+
+def test_a_follower_without_facts_makes_no_calls_about_one_agent(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "player", "-m", "hello")
+    follower = OverviewFollower(Fleet(home=str(mngr.home), cwd=str(mngr.repo)), with_facts=False)
+    watch = Watch(follower)
+    first = watch.wait_for("foo", lambda card: card.need == "answer")
+    mngr("message", "foo", "-m", "again", "--wait")
+    watch.wait_for("foo", lambda card: card.need == "answer" and card.view.state_since != first.view.state_since)
+    follower.close()
+    assert all(change.after is None or change.after.facts == AgentFacts() for change in watch.changes)
 
 
 def test_a_closed_follower_leaves_no_open_file_and_no_call_fails(mngr: MngrProgram) -> None:

@@ -29,11 +29,21 @@ class OverviewFollower:
     """Follows the agents and runs until it is closed. Each host is asked without an event every `slow` seconds.
 
     A change that an agent's hooks report arrives at once. A change that only a screen shows arrives after `slow`.
-    `root` is the project whose runs are followed, if any.
+    `root` is the project whose runs are followed, if any. Without `with_facts`, the cards have no facts that cost a call.
+    `on_event` is called in the follower's thread for each agent with new events, also when its card stays the same.
     """
 
-    def __init__(self, fleet: Fleet, *, root: str | None = None, slow: float = 2.0) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        *,
+        root: str | None = None,
+        slow: float = 2.0,
+        with_facts: bool = True,
+        on_event: Callable[[AgentView], None] | None = None,
+    ) -> None:
         self._fleet = fleet
+        self._on_event = on_event
         self._watcher = fleet.watch(slow=slow)
         self._names = NameDirectory(fleet.context.home)
         self._runs = RunFollower(root) if root is not None else None
@@ -57,6 +67,8 @@ class OverviewFollower:
             lambda facts: self._call(lambda: self._apply_facts(facts)),
             lambda error: self._call(lambda: self._set_error("mngr", str(error))),
         )
+        if not with_facts:
+            self._fact_reader.close()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -187,6 +199,8 @@ class OverviewFollower:
             self._apply_view(view)
             if view.id in update.with_events:
                 self._fact_reader.request(view)
+                if self._on_event is not None:
+                    self._on_event(view)
         for agent_id in update.destroyed:
             self._remove(agent_id)
         for host, error in update.errors.items():
