@@ -208,6 +208,15 @@ mngr board || test $? -eq 1
 # see and steer all agents in a browser; the command timeout ends this example after one second
 timeout 1 mngr web --no-open || test $? -eq 124
 
+# run a command of your own when an agent needs you, with the agent's question as $1; other channels are desktop, ntfy and webhook
+mngr config set notify.channels '["command"]'
+mngr config set notify.command 'echo "$1" >> "$MNGR_HOME/notifications.txt"'
+mngr notify --test
+
+# send notifications as long as this command runs, then list them; the command timeout ends this example after two seconds
+timeout 2 mngr notify --follow || test $? -eq 124
+mngr notify
+
 # wait until all agents have reached a state, or until the first of them has reached it
 mngr wait poet other --state WAITING --timeout 20s
 mngr wait poet foo --any --state WAITING,DONE --timeout 20s

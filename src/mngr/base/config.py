@@ -58,6 +58,28 @@ SCHEMA: dict[str, tuple[type, str]] = {
         "run `project.setup` in a sandbox: on, off, or auto (where this machine can); mngr reads it only from your own settings",
     ),
     "usage.prices": (str, "a file with prices of models, in addition to the built-in ones"),
+    "notify.channels": (
+        list,
+        "where `mngr notify` sends notifications: desktop, ntfy, webhook, command",
+    ),
+    "notify.filter": (
+        str,
+        "the notifications to send, as an expression such as 'event == permission' (default: an agent needs you or has failed, "
+        "a run has ended or has an alarm)",
+    ),
+    "notify.ntfy_server": (str, "the URL of the ntfy server (default: https://ntfy.sh)"),
+    "notify.ntfy_topic": (str, "the topic on the ntfy server"),
+    "notify.ntfy_token_file": (str, "a file with the access token for the ntfy server"),
+    "notify.webhook_url": (str, "the URL to which the channel webhook posts each notification as JSON"),
+    "notify.command": (
+        str,
+        "the shell command that the channel command runs for each notification; its first argument, $1, is the text",
+    ),
+    "notify.timeout": (str, "the time limit for one attempt to send a notification (default: 10s)"),
+    "notify.max_age": (
+        str,
+        "how old a change may be that `mngr notify --follow` sends after it was not running (default: 1d)",
+    ),
     "yolo.anywhere": (
         bool,
         "allow --yolo also without a sandbox or a container; mngr reads it only from your own settings",
@@ -70,7 +92,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
 _MAX_SETTINGS_BYTES = 256 * 1024  # of a project's file, which can come from a stranger
 _MAX_DOTS = 1000  # The TOML parser's time grows with the square of the number of parts in a key.
 _MAX_DEPTH = 50  # tables in tables
-_DURATION_KEYS = ("stop.grace", "trash.keep", "pull.timeout", "tutorial.timeout")
+_DURATION_KEYS = ("stop.grace", "trash.keep", "pull.timeout", "tutorial.timeout", "notify.timeout", "notify.max_age")
 DEFAULTS: dict[str, Any] = {
     "stop": {"grace": "2s"},
     "trash": {"keep": "30d"},

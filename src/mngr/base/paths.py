@@ -30,6 +30,7 @@ SNAPSHOT_EXCLUDES = (
     "own_runs",
     "history",
     "web",
+    "notifications",
 )
 LOCAL_SETTINGS = os.path.join(".mngr", "settings.local.toml")
 
@@ -54,6 +55,7 @@ class Home:
         self.own_runs = os.path.join(self.root, "own_runs")
         self.history = os.path.join(self.root, "history")
         self.web = os.path.join(self.root, "web")
+        self.notifications = os.path.join(self.root, "notifications")
         self.settings = os.path.join(self.root, "settings.toml")
         self.version_file = os.path.join(self.root, "version")
         self.socket_link = os.path.join(self.root, "tmux.socket")
@@ -134,7 +136,7 @@ class Home:
             "settings.toml",
         }
         known_entries |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh", "trust"}
-        known_entries |= {"own_runs", "history"}
+        known_entries |= {"own_runs", "history", "notifications"}
         foreign_entries = sorted(name for name in entries - known_entries if not name.startswith("version"))
         if foreign_entries:
             raise MngrError(

@@ -383,6 +383,18 @@ def wait_or_kill(process: subprocess.Popen[bytes], seconds: float) -> None:
         process.wait()
 
 
+def wait_or_kill_group(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Wait for a process that leads its session, and return its exit code. After `seconds`, kill it and its children."""
+    import subprocess
+
+    try:
+        return _normalize_exit_code(process.wait(seconds))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.wait()
+        return None
+
+
 def exec_program(argv: Sequence[str], env: Mapping[str, str] | None = None) -> NoReturn:
     """Replace this process by the program."""
     try:

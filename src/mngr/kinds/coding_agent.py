@@ -312,12 +312,17 @@ _PARK_REASONS = {
 }
 
 
+def find_park_reason(error: str) -> str | None:
+    """Return the reason for PARKED after an error that ended a turn, or None for other errors."""
+    return _PARK_REASONS.get(error)
+
+
 def park_if_limited(evidence: Evidence, state: AgentState) -> AgentState:
     """Return PARKED when the last turn ended with a limit or an invalid login, else `state`."""
     error = (evidence.hook_status or {}).get("error")
     if state.state != "WAITING" or not isinstance(error, str):
         return state
-    reason, until = _PARK_REASONS.get(error), None
+    reason, until = find_park_reason(error), None
     message = (evidence.hook_status or {}).get("message")
     if isinstance(message, str):
         from mngr.kinds import limit_resets

@@ -307,6 +307,46 @@ def test_web_prints_a_url_and_serves_the_page_only_with_its_token(e2e: E2eSessio
     assert server.wait() in (0, 130)  # the shell around it may answer first
 
 
+CONFIGURE_NOTIFICATIONS = """\
+mngr config set notify.channels '["command"]'
+mngr config set notify.command 'echo "$1" >> "$MNGR_HOME/notifications.txt"'"""
+
+
+def test_a_command_of_the_user_gets_notifications(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # run a command of your own when an agent needs you, with the agent's question as $1; other channels are desktop, ntfy and webhook
+    mngr config set notify.channels '["command"]'
+    mngr config set notify.command 'echo "$1" >> "$MNGR_HOME/notifications.txt"'
+    mngr notify --test
+    """)
+    run_all(e2e, CONFIGURE_NOTIFICATIONS)
+    expect(e2e.run("mngr notify --test", comment="send a test notification")).to_succeed().to_match_lines("""
+        command: works (the command exited with code 0)
+    """)
+    result = e2e.run('cat "$MNGR_HOME/notifications.txt"', comment="the command has written the text")
+    expect(result).to_succeed().to_equal("mngr can reach you | mngr notify --follow")
+
+
+def test_notifications_are_sent_while_the_command_runs_and_listed_later(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # send notifications as long as this command runs, then list them; the command timeout ends this example after two seconds
+    timeout 2 mngr notify --follow || test $? -eq 124
+    mngr notify
+    """)
+    run_all(e2e, CONFIGURE_NOTIFICATIONS)
+    script = """\
+timeout 5 mngr notify --follow & sleep 2; mngr create poet player -m go -- '[{"ask": "another one?"}]'
+wait || test $? -eq 124"""
+    result = e2e.run(script, comment="an agent asks while the command runs", timeout=30)
+    expect(result).to_contain("poet asks a question: “another one?” | mngr message poet -m TEXT")
+    result = e2e.run('cat "$MNGR_HOME/notifications.txt"', comment="the command got the question")
+    expect(result).to_succeed().to_contain("poet asks a question: “another one?”")
+    expect(e2e.run("mngr notify", comment="list the notifications")).to_succeed().to_match_lines("""
+        AT ... NOTIFICATION ... CHANNELS
+        ... poet asks a question ... command: sent
+    """)
+
+
 def test_wait_until_agents_reach_a_state(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # wait until all agents have reached a state, or until the first of them has reached it

@@ -56,10 +56,15 @@ def read_question(ctx: Context, host: Host, record: AgentRecord, *, until: str |
 
     With `until`, a timestamp, ignore what came later. This makes one call to the host, which may raise MngrError.
     """
+    return find_question(ctx, record, read_last_words(ctx, host, record), until=until)
+
+
+def read_last_words(ctx: Context, host: Host, record: AgentRecord) -> bytes:
+    """Return the ends of an agent's events and of its conversation, for `find_question`."""
     try:
         kind = ctx.get_agent_kind(record)
     except MngrError:
-        return ""
+        return b""
     directory = host.home.agent_dir(record.id)
     argv = [
         "sh",
@@ -71,8 +76,16 @@ def read_question(ctx: Context, host: Host, record: AgentRecord, *, until: str |
         str(_MAX_TRANSCRIPT_BYTES),
         *kind.transcript_paths,
     ]
-    out = bubblewrap.open_sandboxed_host(host, record).run(argv, timeout=_READ_TIMEOUT).out
-    events, _, transcript = out.partition(_CUT)
+    return bubblewrap.open_sandboxed_host(host, record).run(argv, timeout=_READ_TIMEOUT).out
+
+
+def find_question(ctx: Context, record: AgentRecord, last_words: bytes, *, until: str | None = None) -> str:
+    """Return what the agent asked, or last said, as untrusted text. With `until`, a timestamp, ignore what came later."""
+    try:
+        kind = ctx.get_agent_kind(record)
+    except MngrError:
+        return ""
+    events, _, transcript = last_words.partition(_CUT)
     request, requested_at = _find_last_request(events.split(b"\n"), until)
     answers = [
         entry

@@ -27,7 +27,7 @@ check_home() {
     for entry in "$home"/* "$home"/.[!.]* "$home"/..?*; do
         case ${entry##*/} in
         agents | names | work | trash | snapshots | cache | lib | hosts | crashes | trust | settings.toml | settings.local.toml) ;;
-        own_runs | history | runs | outputs | e2e | tmux.conf | tmux.socket | ssh | version*) ;;
+        own_runs | history | notifications | runs | outputs | e2e | tmux.conf | tmux.socket | ssh | version*) ;;
         *) if [ -e "$entry" ] || [ -L "$entry" ]; then echo "stranger ${entry##*/}" && return; fi ;;
         esac
     done

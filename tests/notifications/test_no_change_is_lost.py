@@ -1,0 +1,76 @@
+"""Tests that every change on three hosts gives one notification in time, also if the follower is killed again and again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from mngr.agents.context import Context
+from mngr.agents.create.spec import AgentSpec
+from mngr.api import Fleet
+from mngr.base.time_format import parse_timestamp
+from tests.conftest import IS_FULL_SCALE, MngrProgram, wait_for
+from tests.support.hosts.sshd import Farm
+from tests.support.notify_follower import Follower, wait_for_count
+from tests.support.web_receiver import WebReceiver
+
+PLAYERS, TURNS, PROGRAMS, KILLS = (6, 10, 20, 5) if IS_FULL_SCALE else (1, 5, 5, 2)
+COUNT = 3 * PLAYERS * TURNS + PROGRAMS  # 200 at full scale, else 20
+MAX_SECONDS = 3.0
+
+
+def test_each_change_on_three_hosts_is_sent_once_in_time_although_the_follower_is_killed(
+    mngr: MngrProgram, farm: Farm, to_receiver: WebReceiver
+) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    fleet = Fleet(context=Context(str(mngr.home), cwd=str(mngr.repo), settings=[f"providers.ssh.config={farm.config}"]))
+    steps = "[" + ",".join(f'{{"ask": "question {number}?"}}' for number in range(TURNS)) + "]"
+    for host in farm.names:
+        for number in range(PLAYERS):
+            spec = AgentSpec(address=f"{host}-{number}@{host}", kind="player", command=[steps], transfer="copy")
+            fleet.create(spec)
+    follower = Follower(mngr)
+    changers = [threading.Thread(target=make_changes, args=(fleet, host, i)) for i, host in enumerate(farm.names)]
+    for changer in changers:
+        changer.start()
+    down: list[tuple[float, float]] = []  # when no follower ran
+    for kill in range(KILLS):
+        wait_for_count(to_receiver, kill * COUNT // (KILLS + 1) + 1, 60.0)
+        follower.kill()
+        killed_at = time.time()
+        follower.__exit__()
+        follower = Follower(mngr)  # The agents go on while no follower runs.
+        down.append((killed_at, time.time()))
+    for changer in changers:
+        changer.join()
+    wait_for(lambda: len({item["id"] for item in to_receiver.list_json()}) >= COUNT, 60.0)
+    wait_for(lambda: "not sent" not in mngr("notify").out)
+    follower.__exit__()
+
+    first: dict[str, tuple[float, dict[str, Any]]] = {}
+    for request in to_receiver.requests:
+        item = request.parse_json()
+        first.setdefault(item["id"], (request.at, item))
+    repeated = len(to_receiver.requests) - COUNT
+    delays = sorted(sent_at - find_start(parse_timestamp(item["at"]), down) for sent_at, item in first.values())
+    print(f"{COUNT} changes, {repeated} repeated, median {delays[COUNT // 2]:.2f} s, slowest {delays[-1]:.2f} s")
+    assert len(first) == len({(item["name"], item["question"]) for _, item in first.values()}) == COUNT
+    assert repeated <= KILLS
+    assert delays[-1] < MAX_SECONDS
+
+
+def find_start(at: float, down: list[tuple[float, float]]) -> float:
+    """Return the time of a change, or of the next start of a follower if none ran then or the kill came too early."""
+    return max([at, *(end for start, end in down if start - MAX_SECONDS < at < end)])
+
+
+def make_changes(fleet: Fleet, host: str, index: int) -> None:
+    """Let the agents of a host ask, and start programs that fail."""
+    for turn in range(TURNS):
+        fleet.message([f"{host}-{number}" for number in range(PLAYERS)], f"turn {turn}", wait=True, timeout=20.0)
+        for number in range(PROGRAMS):
+            if number % 3 == index and number * TURNS // PROGRAMS == turn:
+                fleet.create(
+                    AgentSpec(address=f"fails-{number}@{host}", kind="command", command=["false"], transfer="copy")
+                )
