@@ -19,6 +19,7 @@ from mngr.cli.runs.run_options import (
     format_summary,
     get_project_root,
     make_agent_options,
+    make_notifier,
     merge_agent_request,
     merge_limits,
     parse_limits,
@@ -115,7 +116,7 @@ def run(cli: Cli, args: Args) -> int:
     cli.print_message(f"run {run_dir.name}")
     recipe = ItemRecipe(plan.items, plan.prompt, plan.args, plan.base, plan.output)
     with Journal(run_dir.journal) as journal:
-        progress = RunProgress(cli, notify=args["notify"], rows=journal.rows)
+        progress = RunProgress(cli, notify=make_notifier(args["notify"], run_dir), rows=journal.rows)
         run_state = JournaledState(journal, progress)
         scheduler = Scheduler(cli.fleet, run_dir, run_state, recipe, agent_options, limits)
         try:

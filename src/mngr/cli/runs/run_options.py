@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework.command_spec import Option, place_below
 from mngr.cli.framework.render import format_json
@@ -14,6 +13,7 @@ from mngr.mapreduce.journal.run_rows import AlarmRow, EndedRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from mngr.agents.context import Context
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.governor import RunLimits
     from mngr.mapreduce.journal.run_state import JournalRow, RunState
     from mngr.mapreduce.recipe import AgentOptions
+    from mngr.mapreduce.run_dir import RunDir
 
     R = TypeVar("R", bound=Struct)
 
@@ -31,7 +32,7 @@ NOTIFY_OPTION = Option(
     flags=("--notify",),
     metavar="CMD",
     help="Run the shell command CMD at each alarm and at the end of the run; CMD can use the variables $MNGR_EVENT "
-    "and $MNGR_TEXT",
+    "and $MNGR_TEXT, and it gets JSON on its standard input; mngr notify --follow does the same for all runs",
     group="Output",
 )
 INTEGRATOR_OPTION = Option(
@@ -302,7 +303,7 @@ class RunProgress:
         self,
         cli: Cli,
         *,
-        notify: str | None = None,
+        notify: Callable[[JournalRow], None] | None = None,
         screen: bool = True,
         rows: list[JournalRow] | None = None,
     ) -> None:
@@ -316,8 +317,8 @@ class RunProgress:
 
     def __call__(self, row: JournalRow) -> None:
         """Show one more row of the journal."""
-        if self._notify and isinstance(row, (AlarmRow, EndedRow)):
-            _run_notify_command(self._notify, row)
+        if self._notify is not None:
+            self._notify(row)
         if self._screen is not None:
             self._screen.add_row(row)
             return
@@ -351,11 +352,20 @@ def _is_interactive() -> bool:
     return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _run_notify_command(command: str, row: AlarmRow | EndedRow) -> None:
-    """Start the user's command for an event, and do not wait for it."""
-    text = row.text if isinstance(row, AlarmRow) else f"{row.outcome} {row.why or ''}".strip()
-    variables = {**os.environ, "MNGR_EVENT": row.type_name, "MNGR_TEXT": text}
-    shell.start_process(["sh", "-c", command], env=variables, stdin=shell.DEVNULL)
+def make_notifier(command: str | None, run: RunDir) -> Callable[[JournalRow], None] | None:
+    """Return a function that starts the command of `--notify` for an alarm or the end of a run, without waiting for it."""
+    if not command:
+        return None
+
+    def start(row: JournalRow) -> None:
+        from mngr.notifications.channels.command import start_command
+        from mngr.notifications.run_reader import build_row_notification
+
+        if isinstance(row, (AlarmRow, EndedRow)):
+            notification = build_row_notification(run.path, row)
+            start_command(command, notification.replace(text=notification.question))
+
+    return start
 
 
 def format_summary(state: RunState) -> str:

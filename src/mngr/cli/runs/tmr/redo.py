@@ -12,6 +12,7 @@ from mngr.cli.runs.run_options import (
     RunProgress,
     build_parked_error,
     get_project_root,
+    make_notifier,
 )
 from mngr.cli.runs.tmr.resume import load_limits
 from mngr.cli.runs.tmr.shared import BAD_OUTCOMES, print_unanswered
@@ -80,7 +81,7 @@ def run(cli: Cli, args: Args) -> int:
     slug = redo.slug
     others_note = f"; not to {', '.join(redo.other_agents)}, which made the same change" if redo.other_agents else ""
     cli.print_message(f"run {run_dir.name}: mngr sends your message for {slug} to {redo.agent}{others_note}")
-    progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
+    progress = RunProgress(cli, notify=make_notifier(args["notify"], run_dir), rows=read_journal(run_dir.journal))
     state = run_tasks(cli.fleet, run_dir, limits, RunObserver(on_row=progress, on_tasks_end=progress.close))
     task = state.tasks[slug]
     if task.state != "settled":

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.runs.run_options import CHANGED_ISOLATION_OPTION, LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, merge_limits
+from mngr.cli.runs.run_options import (
+    CHANGED_ISOLATION_OPTION,
+    LIMIT_OPTIONS,
+    NOTIFY_OPTION,
+    RunProgress,
+    make_notifier,
+    merge_limits,
+)
 from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, change_isolation, complete_run, get_run
 
 TYPE_CHECKING = False
@@ -39,7 +46,7 @@ def run(cli: Cli, args: Args) -> int:
     change_isolation(run_dir, args["isolation"])
     cli.print_message(f"run {run_dir.name}")
     limits = load_limits(run_dir, args)
-    progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
+    progress = RunProgress(cli, notify=make_notifier(args["notify"], run_dir), rows=read_journal(run_dir.journal))
     return complete_run(cli, run_dir, limits, progress)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.runs.run_options import LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, get_project_root
+from mngr.cli.runs.run_options import LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, get_project_root, make_notifier
 from mngr.cli.runs.tmr.resume import load_limits
 from mngr.cli.runs.tmr.shared import complete_run
 
@@ -93,5 +93,5 @@ def run(cli: Cli, args: Args) -> int:
             f"name the tasks to retry: mngr tmr retry TASK --run {run_dir.name}",
         )
     cli.print_message(f"run {run_dir.name}: retrying {len(slugs)} {'task' if len(slugs) == 1 else 'tasks'}")
-    progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
+    progress = RunProgress(cli, notify=make_notifier(args["notify"], run_dir), rows=read_journal(run_dir.journal))
     return complete_run(cli, run_dir, limits, progress)

@@ -23,6 +23,7 @@ from mngr.cli.runs.run_options import (
     format_host_suffix,
     get_project_root,
     make_agent_options,
+    make_notifier,
     parse_limits,
     to_root_path,
 )
@@ -209,7 +210,7 @@ def run(cli: Cli, args: Args) -> int:
         return _dry_run(cli, run_dir, limits)
     if args["detach"]:
         return _start_detached(cli, run_dir, args["notify"])
-    progress = RunProgress(cli, notify=args["notify"])
+    progress = RunProgress(cli, notify=make_notifier(args["notify"], run_dir))
 
     def confirm(estimate: Estimate) -> bool:
         estimate = _add_commands(cli, estimate)
