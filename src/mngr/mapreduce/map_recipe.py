@@ -12,7 +12,7 @@ from mngr.base.untrusted_json import as_object
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
-from mngr.mapreduce.recipe import AgentOptions, Judgement
+from mngr.mapreduce.recipe import AgentOptions, Judgement, UncheckedRecipe
 from mngr.mapreduce.run_dir import RunDir, make_slug
 
 
@@ -29,7 +29,7 @@ class MapPlan(Struct):
     options: AgentOptions | None = None
 
 
-class ItemRecipe:
+class ItemRecipe(UncheckedRecipe):
     """Sends each item to an agent in a prompt template. The agent's output directory holds its result."""
 
     def __init__(
@@ -72,18 +72,6 @@ class ItemRecipe:
         if self._output is not None and self._output not in names:
             problem = f"The file $MNGR_OUTPUT_DIR/{self._output} is missing. Write it: it is your result."
         return Judgement(claim={"outputs": names}, problem=problem)
-
-    def can_check_without_run(self, task: TaskState) -> bool:
-        """Return True: this recipe has nothing to run."""
-        return True
-
-    def check(self, task: TaskState) -> None:
-        """Return None: mngr cannot verify the result of an arbitrary item."""
-        return None
-
-    @property
-    def is_waiting_for_host(self) -> bool:
-        return False
 
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return "done", or "failed" with the reason if the agent ended badly or left no result."""

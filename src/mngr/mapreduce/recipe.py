@@ -67,3 +67,20 @@ class Recipe(Protocol):
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return the outcome and the reason of a checked task."""
         ...
+
+
+class UncheckedRecipe:
+    """The methods of a recipe whose results `judge` has checked as far as mngr can check them."""
+
+    def can_check_without_run(self, task: TaskState) -> bool:
+        """Return True: there is nothing to run."""
+        return True
+
+    def check(self, task: TaskState) -> None:
+        """Return None: there is nothing to verify."""
+        return None
+
+    @property
+    def is_waiting_for_host(self) -> bool:
+        """Return False: no check needs a host."""
+        return False

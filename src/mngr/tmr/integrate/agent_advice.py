@@ -12,17 +12,15 @@ from collections.abc import Callable, Sequence
 
 from mngr.api import Fleet
 from mngr.base.untrusted_json import as_list, get_objects, get_text, parse_json
-from mngr.host import git
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
-from mngr.mapreduce.recipe import Judgement
+from mngr.mapreduce.recipe import Judgement, UncheckedRecipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import AdvisedOrder, AgentSummary
 from mngr.tmr.commits import clean_untrusted_text
-from mngr.tmr.commits.trees import GIT_SAFE_ARGS
-from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
+from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, quote_diff, read_answer
 from mngr.tmr.prepare.prompt import quote_block
 from mngr.tmr.run_plan import RunPlan
 
@@ -87,8 +85,9 @@ class Advisor:
         for number, group in enumerate(groups, 1):
             parts.append(f"Group {number}:")
             for change in group:
-                diff = f"\n\n{self._read_diff(change)}" if diffs_left > 0 else ""
-                parts.append(f"{change.id}, {clean_untrusted_text.clean_line(change.title)}{diff}")
+                parts.append(f"{change.id}, {clean_untrusted_text.clean_line(change.title)}")
+                if diffs_left > 0:
+                    parts.append(quote_diff(self._fleet.context.local_host, self._run.repo, change))
                 diffs_left -= 1
         parts.append(
             f"Write to `$MNGR_OUTPUT_DIR/{_ORDER}` a JSON list with one object for each group: "
@@ -97,26 +96,13 @@ class Advisor:
         )
         return "\n\n".join(parts)
 
-    def _read_diff(self, change: Change) -> str:
-        args = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
-        result = git.run(
-            self._fleet.context.local_host,
-            self._run.repo,
-            *GIT_SAFE_ARGS,
-            *args,
-            change.parent,
-            change.commit,
-            git_command=git.ISOLATED_GIT,
-        )
-        return quote_block(result.out.decode("utf-8", "replace"), "diff")
-
 
 def can_advise(kind: str | None) -> bool:
     """True when an agent kind can be asked for advice."""
     return kind is not None and kind not in KINDS_WITHOUT_ANSWERS
 
 
-class _AdviceRecipe:
+class _AdviceRecipe(UncheckedRecipe):
     """The recipe of a question: one task whose answer is a file."""
 
     def __init__(self, slug: str, base: str, prompt: str, read_answer: Callable[[str], Judgement]) -> None:
@@ -144,18 +130,6 @@ class _AdviceRecipe:
     def judge(self, task: TaskState, folder: str, *, alive: bool) -> Judgement:
         """Return the answer, or the problem with the answer's file."""
         return self._read(os.path.join(folder, "outputs"))
-
-    def can_check_without_run(self, task: TaskState) -> bool:
-        """Return True: there is nothing to run."""
-        return True
-
-    def check(self, task: TaskState) -> None:
-        """Return None: there is nothing to verify."""
-        return None
-
-    @property
-    def is_waiting_for_host(self) -> bool:
-        return False
 
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return "advised", or "failed" with the reason if there is no answer."""

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from mngr.api import Fleet
 from mngr.base.paths import open_plain_file
+from mngr.host import git
+from mngr.host.protocol import Host
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal import host_costs
 from mngr.mapreduce.journal.journal_file import Journal, JournaledState, read_journal
@@ -21,8 +23,11 @@ from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.scheduler import Scheduler
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.clean_room_and_agent_options import build_agent_options
 from mngr.tmr.commits import clean_untrusted_text
+from mngr.tmr.commits.trees import GIT_SAFE_ARGS
+from mngr.tmr.prepare.prompt import quote_block
 from mngr.tmr.run_plan import RunPlan
 
 KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # agent kinds that cannot answer questions
@@ -122,3 +127,11 @@ def _close_obsolete(fleet: Fleet, journal: Journal, questions: QuestionRecipe) -
             if task.agent is not None:
                 fleet.stop([task.agent])
             journal.write(SettledRow(slug=task.task.slug, outcome="unmerged", reason="the question is obsolete"))
+
+
+def quote_diff(local: Host, repo: str, change: Change) -> str:
+    """Return the diff of a change as a block for a prompt."""
+    args = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+    commits = (change.parent, change.commit)
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, *commits, git_command=git.ISOLATED_GIT)
+    return quote_block(result.out.decode("utf-8", "replace"), "diff")

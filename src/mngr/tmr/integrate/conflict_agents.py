@@ -22,22 +22,22 @@ from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.measure_run_usage import make_usage
-from mngr.mapreduce.recipe import Judgement
+from mngr.mapreduce.recipe import Judgement, UncheckedRecipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.commits import clean_untrusted_text, dangerous_files
-from mngr.tmr.commits.trees import GIT_SAFE_ARGS, PathChange, diff_trees, list_trees, read_blobs, read_sizes
+from mngr.tmr.commits.trees import PathChange, diff_trees, list_trees, read_blobs, read_sizes
 from mngr.tmr.integrate.ask_agents import (
     KINDS_WITHOUT_ANSWERS,
     SCRIPTED,
     RowListener,
     ask_agents,
     get_questions_dir,
+    quote_diff,
     read_first_line,
 )
 from mngr.tmr.integrate.automatic_resolution import commit_with_markers, has_new_markers
-from mngr.tmr.prepare.prompt import quote_block
 from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
 
@@ -160,7 +160,7 @@ def _make_case(local: Host, run: RunDir, item: UnmergedChange, owner: str | None
     return _ConflictCase(item=item, slug=slug, marked_commit=start, paths=paths, tree=tree, author_agent=owner)
 
 
-class _ConflictRecipe:
+class _ConflictRecipe(UncheckedRecipe):
     """The recipe for merging conflicting changes."""
 
     def __init__(
@@ -233,13 +233,13 @@ class _ConflictRecipe:
         )
         parts = [
             f"{'A change that you made' if is_owner else 'A change'} conflicts with changes that are already in the branch. Merge it.",
-            f"The change is {change.id}, {clean_untrusted_text.clean_line(change.title)}:\n\n{self._read_diff(change)}",
+            f"The change is {change.id}, {clean_untrusted_text.clean_line(change.title)}:\n\n{quote_diff(self._local, self._run.repo, change)}",
         ]
         if not others:
             parts.append("It conflicts with the code itself, which has changed since.")
         for other in others[:_MAX_FULL_CHANGES]:
             parts.append(
-                f"It conflicts with the change {other.id}, {clean_untrusted_text.clean_line(other.title)}:\n\n{self._read_diff(other)}"
+                f"It conflicts with the change {other.id}, {clean_untrusted_text.clean_line(other.title)}:\n\n{quote_diff(self._local, self._run.repo, other)}"
             )
         parts += [
             f"The commit {case.marked_commit} holds the branch, and the parts of the change that git could merge. {start_sentence} "
@@ -272,19 +272,6 @@ class _ConflictRecipe:
             "commit": case.marked_commit,
             "command": choose_runner_of_plan(self._plan).command(test) if test else [],
         }
-
-    def _read_diff(self, change: Change) -> str:
-        args = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
-        result = git.run(
-            self._local,
-            self._run.repo,
-            *GIT_SAFE_ARGS,
-            *args,
-            change.parent,
-            change.commit,
-            git_command=git.ISOLATED_GIT,
-        )
-        return quote_block(result.out.decode("utf-8", "replace"), "diff")
 
     # Answers
 
@@ -361,18 +348,6 @@ class _ConflictRecipe:
                 texts[row.new], [texts.get(row.old, b""), texts.get(change_blobs.get(row.path, row.old), b"")]
             )
         ]
-
-    def can_check_without_run(self, task: TaskState) -> bool:
-        """Return True: the caller runs the tests."""
-        return True
-
-    def check(self, task: TaskState) -> None:
-        """Return None: `judge` has checked everything already."""
-        return None
-
-    @property
-    def is_waiting_for_host(self) -> bool:
-        return False
 
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return "merged", "unmerged", or "failed" if there is no answer."""
