@@ -14,7 +14,7 @@ from schemas import DOCUMENTS, derive_schema  # type: ignore[import-not-found]
 
 from mngr import __version__, api
 from mngr.base import config
-from mngr.base.setting_trust_levels import SAFE, SAFE_OPTIONS, TRUSTED, USER_ONLY, classify_setting
+from mngr.base.trust.setting_trust_levels import SAFE, SAFE_OPTIONS, TRUSTED, USER_ONLY, classify_setting
 from mngr.cli.framework.command_spec import COMMON_OPTIONS, CommandSpec
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
 from mngr.cli.framework.help import (

@@ -40,7 +40,7 @@ _PLAIN_GIT = {
     "mapreduce/run_repo.py": {"_make_repo"},
     "tmr/deliver/branch.py": {"find_user_commits", "fetch_commit", "move_branch"},
     "tmr/prepare/prepare.py": {"_find_changed_files"},
-    "tmr/verify/audit_in_checkout.py": {"_read_versions"},
+    "tmr/verify/audit/audit_in_checkout.py": {"_read_versions"},
     "tmr/demo.py": {"create_sample_repo"},  # the sample project, which mngr has just written
 }  # fmt: skip
 # The functions that name the program `git` themselves instead of a constant of `host/git.py`.
@@ -66,7 +66,7 @@ _OTHER_PROGRAMS = {
     "tmr/deliver/forge.py": {"build_push_command"},  # also shown to the user as the command to type
     "testkit/contract/mngr_program.py": {"run_git"},  # repositories of tests
     # Words that are no commands.
-    "base/setting_trust_levels.py": {_MODULE}, "host/host_store.py": {_MODULE}, "kinds/mechanic/kind.py": {_MODULE},
+    "base/trust/setting_trust_levels.py": {_MODULE}, "host/host_store.py": {_MODULE}, "kinds/mechanic/kind.py": {_MODULE},
     "kinds/player/scenario.py": {_MODULE}, "providers/shared/host_preparation.py": {_MODULE}, "setup/doctor.py": {_MODULE},
     "tmr/integrate/automatic_resolution.py": {"find_known_resolution"}, "tutorial/coverage/help_text_reader.py": {_MODULE},
 }  # fmt: skip

@@ -17,8 +17,8 @@ _OTHER_PROGRAMS = (
     "providers/ray/",
     "testkit/",
     "tmr/runners/pytest/in_clean_room/",
-    "tmr/verify/stub_plugin.py",
-    "tmr/verify/stub_program.py",
+    "tmr/verify/audit/stub_plugin.py",
+    "tmr/verify/audit/stub_program.py",
 )
 # These modules read files that only mngr or its user writes, or answers of programs that the user installed.
 _OWN_FILES = {
@@ -26,7 +26,7 @@ _OWN_FILES = {
     "agents/archive/host_snapshots.py",
     "agents/inspect/usage.py",
     "base/untrusted_json.py",  # parse_json itself
-    "base/project_trust.py",
+    "base/trust/project_trust.py",
     "host/host_store.py",
     "kinds/opencode/user_config.py",
     "kinds/state_from_screen.py",
@@ -42,7 +42,7 @@ _OWN_FILES = {
     "tmr/cleanroom/clean_room.py",
     "tmr/cleanroom/sandbox.py",
     "tmr/run_plan.py",
-    "tmr/prepare/history_file.py",
+    "tmr/prepare/history/history_file.py",
     "tmr/result_cache.py",
     "tmr/verify/claim.py",  # needs hooks, and handles deep nesting itself
     "web/report/report_data.py",

@@ -64,7 +64,7 @@ class Context:
 
     def check_project_trust(self, root: str, settings: Settings) -> None:
         """Return if the user trusts the project's settings, or agrees to trust them now. Otherwise raise MngrError."""
-        from mngr.base import project_trust
+        from mngr.base.trust import project_trust
 
         repository = project_trust.find_repository(root)
         values = settings.list_trusted_values()
@@ -89,7 +89,7 @@ class Context:
 
         Otherwise raise MngrError. A project without any settings needs this trust, too. `action` says what runs the code.
         """
-        from mngr.base import project_trust
+        from mngr.base.trust import project_trust
 
         settings = self.load_project_settings(root)
         self.check_project_trust(root, settings)
@@ -111,7 +111,7 @@ class Context:
 
     def extend_trust(self, root: str, values: dict[str, object]) -> None:
         """Trust some settings of a project in addition, because the user has just set them."""
-        from mngr.base import project_trust
+        from mngr.base.trust import project_trust
 
         if self.is_agent_work_dir(root):
             return
@@ -148,7 +148,7 @@ class Context:
 
         The user cannot trust what an agent wrote into its copy.
         """
-        from mngr.base import project_trust
+        from mngr.base.trust import project_trust
 
         root = paths.find_project_root(self.cwd)
         trusted = project_trust.load_trusted(self.home.trust, place)

@@ -10,7 +10,7 @@ from mngr.agents.context import Context
 from mngr.base import config, paths, shell
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.base.model import Struct
-from mngr.base.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
+from mngr.base.trust.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
 
 SCOPES = ("user", "project", "local")
 _PROJECT_TABLES = ("project", "tutorial")  # These tables describe the project, not its user.

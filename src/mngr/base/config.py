@@ -7,8 +7,8 @@ import os
 from mngr.base.errors import MngrError, UsageError, suggest_closest
 from mngr.base.model import Struct
 from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS, is_owned_by_user, read_plain_file
-from mngr.base.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
 from mngr.base.time_format import parse_duration
+from mngr.base.trust.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
 from mngr.base.untrusted_json import as_object
 
 TYPE_CHECKING = False
@@ -247,7 +247,7 @@ def _is_users_own(path: str, home_settings: str) -> bool:
 
 def _select_user_layers(home_settings: str, root: str, projects: dict[str, object]) -> list[SettingsLayer]:
     """Return what the user's file says about this project, in `[projects."PATH"]`."""
-    from mngr.base.project_trust import find_repository
+    from mngr.base.trust.project_trust import find_repository
 
     directories = {os.path.realpath(root), os.path.dirname(find_repository(root))}
     return [

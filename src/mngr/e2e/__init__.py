@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.e2e.expectation import expect as expect
+    from mngr.e2e.expectations.expectation import expect as expect
     from mngr.e2e.result import CommandTimeout as CommandTimeout
     from mngr.e2e.result import E2eResult as E2eResult
     from mngr.e2e.session import E2eSession as E2eSession
@@ -18,7 +18,7 @@ _EXPORTS = {
     "E2eSession": "mngr.e2e.session",
     "E2eResult": "mngr.e2e.result",
     "Tty": "mngr.e2e.tty",
-    "expect": "mngr.e2e.expectation",
+    "expect": "mngr.e2e.expectations.expectation",
 }
 
 

@@ -78,7 +78,7 @@ def _begin_run(run_dir: Path, config: pytest.Config) -> None:
     if not gitignore.exists():
         gitignore.write_text("*\n")
     if config.getoption("--e2e-update"):
-        from mngr.e2e import expectation_updates
+        from mngr.e2e.expectations import expectation_updates
 
         expectation_updates.start_updates(run_dir)
 
@@ -197,7 +197,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     run_dir = config.stash[_run_dir_key]
     if config.getoption("--e2e-update") and not hasattr(config, "workerinput"):
-        from mngr.e2e import expectation_updates
+        from mngr.e2e.expectations import expectation_updates
 
         text, by_hand = expectation_updates.build_patch(run_dir, config.rootpath)
         if text:

@@ -9,9 +9,10 @@ Every caller chooses the git command, because only the caller knows who can writ
 
 from __future__ import annotations
 
-from mngr.base import agent_directories, names_and_addresses, shell
+from mngr.base import names_and_addresses, shell
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
+from mngr.base.trust import agent_directories
 from mngr.host import scripts
 
 TYPE_CHECKING = False

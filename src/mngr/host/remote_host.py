@@ -6,9 +6,10 @@ import os
 import select
 import time
 
-from mngr.base import many_open_files, shell
+from mngr.base import shell
 from mngr.base.errors import ConnectionLost, MngrError, NotFound, TimedOut, Unreachable
 from mngr.base.paths import Home, build_socket_path
+from mngr.base.python_process import many_open_files
 from mngr.host import scripts
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from mngr.base.shell import ChildProcess, Process, ProcessResult, StartFunction, Stream
 else:
-    from mngr.base.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
+    from mngr.base.python_process.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
 
 MAX_CALL_SECONDS = 900.0  # the time limit of a call whose caller sets none
 MAX_READ_BYTES = 64 * 1024 * 1024  # the largest file that `read` accepts

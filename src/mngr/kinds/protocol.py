@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mngr.kinds.delivery_plan import Delivery
     from mngr.kinds.transcript_entry import TranscriptEntry
 else:
-    from mngr.base.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
+    from mngr.base.python_process.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
 
 
 class KindOptions(Struct):

@@ -8,9 +8,9 @@ import os
 import re
 import time
 
-from mngr.base import project_files
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
 from mngr.base.names_and_addresses import is_agent_name
+from mngr.base.trust import project_files
 
 _RUNS_DIR = os.path.join(".mngr", "runs")  # in the project
 _MAX_SLUG_WORD = 31  # characters of a task's title in its slug, so that `tmr-RUN-SLUG-2` is a valid agent name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mngr.agents.context import Context
-from mngr.base import paths, project_trust
+from mngr.base import paths
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.model import Struct
+from mngr.base.trust import project_trust
 
 
 class ProjectTrust(Struct):

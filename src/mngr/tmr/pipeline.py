@@ -28,7 +28,7 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.integrate.integrate import integrate
 from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.prepare.estimate import Estimate, estimate_run
-from mngr.tmr.prepare.history import RunHistory
+from mngr.tmr.prepare.history.earlier_results import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests, prepare_run
 from mngr.tmr.recipe import TmrRecipe
 from mngr.tmr.revise_change import restore_unanswered

@@ -25,7 +25,7 @@ from mngr.tmr.commits.base_for_later_tasks import add_fix
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.prepare import prompt as prompts
 from mngr.tmr.prepare.estimate import PlannedTask
-from mngr.tmr.prepare.history import RunHistory
+from mngr.tmr.prepare.history.earlier_results import RunHistory
 from mngr.tmr.prepare.journal_facts import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
 from mngr.tmr.prepare.root_causes import RootCause

@@ -11,7 +11,7 @@ from typing import Any
 
 from mngr.base.json_structs import AnyStruct, decode, encode
 from mngr.base.paths import Home
-from mngr.base.project_trust import find_repository
+from mngr.base.trust.project_trust import find_repository
 
 _MAX_AGE_DAYS = 30  # days that an unused entry is kept
 

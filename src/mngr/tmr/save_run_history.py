@@ -10,8 +10,8 @@ from mngr.host.protocol import Host
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.run_state import RunState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.prepare.flaky_list import FlakyTest, FlakyTestFile, has_mixed_outcomes
-from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
+from mngr.tmr.prepare.history.earlier_results import Fingerprinter, HistoryEntry, RunHistory
+from mngr.tmr.prepare.history.flaky_list import FlakyTest, FlakyTestFile, has_mixed_outcomes
 from mngr.tmr.prepare.journal_facts import list_baseline_runs
 from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.run_plan import RunPlan

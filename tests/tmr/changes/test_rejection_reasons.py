@@ -8,7 +8,7 @@ import pytest
 
 from mngr.base.paths import Home
 from mngr.tmr.changes.rejection_reasons import Rejection, RejectionFile, list_relevant_rejections, make_rejection
-from mngr.tmr.prepare.history import HistoryEntry, RunHistory
+from mngr.tmr.prepare.history.earlier_results import HistoryEntry, RunHistory
 from mngr.tmr.prepare.prompt import TaskDescription, build_prompt, load_template
 from tests.tmr.field import Field, fix
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mngr.base.paths import Home
-from mngr.tmr.prepare.audit_outcomes import AuditedTestFile
 from mngr.tmr.prepare.choose_tasks import PassingTest, RankFacts, rank_tests
 from mngr.tmr.prepare.estimate import Estimate, PlannedTask, SkippedTest
+from mngr.tmr.prepare.history.audit_outcomes import AuditedTestFile
 from tests.conftest import MngrProgram, run_git
 
 TESTS = [PassingTest(id=f"{name}.py::test", path=f"{name}.py", seconds=1.0) for name in "abc"]

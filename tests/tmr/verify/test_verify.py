@@ -15,7 +15,7 @@ from mngr.base.json_structs import encode
 from mngr.base.paths import Home
 from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
-from mngr.tmr.prepare.flaky_list import FlakyTestFile, list_suspects
+from mngr.tmr.prepare.history.flaky_list import FlakyTestFile, list_suspects
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.test_run import TestRun
 from mngr.tmr.verify.claim import ClaimedChange

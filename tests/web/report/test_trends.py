@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mngr.base.paths import Home
-from mngr.tmr.prepare.flaky_list import FlakyTest, FlakyTestFile
+from mngr.tmr.prepare.history.flaky_list import FlakyTest, FlakyTestFile
 from mngr.web.report.trends.run_summaries import MAX_RUNS, RunSummary, RunSummaryFile
 from tests.support.browser import Browser
 from tests.support.own_runs import adopt_run

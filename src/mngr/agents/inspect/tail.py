@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.base import many_open_files
+from mngr.base.python_process import many_open_files
 from mngr.base.shell import DEVNULL, PIPE
 
 TYPE_CHECKING = False

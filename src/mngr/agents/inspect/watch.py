@@ -9,9 +9,9 @@ import time
 
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.tail import Tail
-from mngr.base import many_open_files
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
+from mngr.base.python_process import many_open_files
 from mngr.base.untrusted_json import parse_json
 from mngr.host import record_store
 

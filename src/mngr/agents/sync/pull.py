@@ -8,10 +8,11 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync import files, quarantine, transfer_limits
-from mngr.base import agent_directories, paths, project_files
+from mngr.base import paths
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
+from mngr.base.trust import agent_directories, project_files
 from mngr.host import git, record_store
 from mngr.host.git import Repo
 from mngr.host.protocol import Host

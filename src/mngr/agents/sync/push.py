@@ -10,10 +10,10 @@ from mngr.agents.inspect.diff import make_missing_work_dir_error
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync.quarantine import check_connection
-from mngr.base import agent_directories
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Struct
 from mngr.base.shell import ProcessResult
+from mngr.base.trust import agent_directories
 from mngr.host import git, record_store, scripts
 from mngr.host.protocol import Host
 

@@ -6,10 +6,11 @@ import os
 
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
-from mngr.base import agent_directories, names_and_addresses, paths, shell
+from mngr.base import names_and_addresses, paths, shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.lock import Lock
 from mngr.base.model import TRANSFER_MODES, Struct
+from mngr.base.trust import agent_directories
 from mngr.host import git, record_store
 
 TYPE_CHECKING = False

@@ -6,8 +6,9 @@ import os
 import sys
 
 from mngr.agents.context import Context
-from mngr.base import agent_directories, shell
+from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
+from mngr.base.trust import agent_directories
 from mngr.cli.framework.cli_invocation import Cli
 from mngr.cli.framework.command_table import COMMANDS_FOR_ANY_DIRECTORY
 from mngr.cli.framework.parse import Args, parse_words

@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tmr.verify.audit_in_checkout import AuditOptions, AuditReport
-    from mngr.tmr.verify.stub_audit import AuditGap, AuditResult
+    from mngr.tmr.verify.audit.audit_in_checkout import AuditOptions, AuditReport
+    from mngr.tmr.verify.audit.stub_audit import AuditGap, AuditResult
 
 _SOME_FAILED_CODE = 4  # The exit code when some of several failed.
 COMMAND = CommandSpec(
@@ -113,7 +113,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Audit the tests, print the gaps, and fail if a test would not notice a broken program."""
-    from mngr.tmr.verify.audit_in_checkout import audit_checkout
+    from mngr.tmr.verify.audit.audit_in_checkout import audit_checkout
 
     root = get_project_root(cli)
     cli.context.require_project_trust(root, "mngr e2e audit")
@@ -194,8 +194,8 @@ def _format_summary(report: AuditReport, counts: dict[str, int]) -> str:
 
 def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
     """Return the audit options that the command line describes; raise UsageError for wrong ones."""
-    from mngr.tmr.verify.audit_in_checkout import AuditOptions
-    from mngr.tmr.verify.stub_audit import MODES
+    from mngr.tmr.verify.audit.audit_in_checkout import AuditOptions
+    from mngr.tmr.verify.audit.stub_audit import MODES
 
     settings = cli.context.settings
     modes = [mode.strip() for mode in args["modes"].split(",") if mode.strip()]

@@ -6,7 +6,7 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
-from mngr.base.project_trust import describe_changes, escape, format_question, format_value
+from mngr.base.trust.project_trust import describe_changes, escape, format_question, format_value
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mngr.kinds.protocol import KindOptions
 
 _ARCHIVE_FILE = "mechanic.pyz"
-_PACKAGES = ("e2e", "kinds/mechanic/program")  # packages that the archive contains completely
+_PACKAGES = ("e2e", "e2e/expectations", "kinds/mechanic/program")  # packages that the archive contains completely
 
 
 class MechanicKind(PlayerKind):

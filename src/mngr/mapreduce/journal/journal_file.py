@@ -9,9 +9,10 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
-from mngr.base import pause_python_gc, time_format
+from mngr.base import time_format
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode_briefly
+from mngr.base.python_process import pause_python_gc
 from mngr.base.untrusted_json import get_text
 from mngr.mapreduce.journal.journal_rows import ROW_CLASSES
 from mngr.mapreduce.journal.replay import Replay

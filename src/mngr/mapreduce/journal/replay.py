@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from mngr.base import pause_python_gc
+from mngr.base.python_process import pause_python_gc
 from mngr.mapreduce.journal.host_rows import HostRow, NewHostRow
 from mngr.mapreduce.journal.journal_rows import LaunchRow, NewTaskRow, TaskRow
 from mngr.mapreduce.journal.run_rows import (

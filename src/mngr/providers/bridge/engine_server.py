@@ -20,7 +20,7 @@ import time
 import traceback
 from collections import defaultdict
 
-from mngr.base import many_open_files
+from mngr.base.python_process import many_open_files
 from mngr.base.untrusted_json import as_object
 from mngr.providers.bridge import streams
 from mngr.providers.bridge.engine_interface import BufferedEngine, EngineError, UndoableResult

@@ -10,7 +10,7 @@ from mngr.base.model import Struct
 from mngr.base.paths import Home
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.commits import clean_untrusted_text
-from mngr.tmr.prepare.history_file import HistoryFile
+from mngr.tmr.prepare.history.history_file import HistoryFile
 
 _MAX_SAVED = 500  # rejections in the file
 _MAX_SHOWN = 5  # rejections shown to one agent

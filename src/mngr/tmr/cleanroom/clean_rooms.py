@@ -18,7 +18,7 @@ from mngr.base.config import Settings
 from mngr.base.errors import Unreachable
 from mngr.base.model import AgentView, Struct
 from mngr.base.paths import find_project_root
-from mngr.base.project_trust import find_repository
+from mngr.base.trust.project_trust import find_repository
 from mngr.host.record_store import NameTaken
 from mngr.tmr.cleanroom import lfs_files
 from mngr.tmr.cleanroom.clean_room import CleanRoom

@@ -8,7 +8,7 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.cited_blocks import list_cited_blocks
-from mngr.tmr.prepare.audit_outcomes import AuditedTestFile
+from mngr.tmr.prepare.history.audit_outcomes import AuditedTestFile
 from mngr.tmr.run_plan import RunPlan
 
 _MAX_COMMITS = 1000  # in which a test counts as changed recently

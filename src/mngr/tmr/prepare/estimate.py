@@ -7,7 +7,7 @@ from collections import Counter
 
 from mngr.base.model import Struct
 from mngr.base.size_format import choose_noun, format_count
-from mngr.tmr.prepare.history import RunHistory
+from mngr.tmr.prepare.history.earlier_results import RunHistory
 from mngr.tmr.prepare.network_failures import NetworkFailures, find_network_failures
 from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.prepare.prompt import Prompt

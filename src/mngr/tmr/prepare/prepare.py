@@ -25,7 +25,7 @@ from mngr.tmr.prepare.baseline_cache import BaselineCache, KnownRuns, hash_envir
 from mngr.tmr.prepare.choose_tasks import PassingTest, RankFacts, rank_tests, read_rank_facts
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
 from mngr.tmr.prepare.explain_collection_failure import make_collection_error
-from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
+from mngr.tmr.prepare.history.earlier_results import Fingerprinter, HistoryEntry, RunHistory
 from mngr.tmr.prepare.journal_facts import (
     BaselineDone,
     BaselineRun,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.e2e import line_matching
+from mngr.e2e.expectations import line_matching
 from mngr.kinds.mechanic.program.line_patterns import build_pattern, is_specific
 
 CASES = [

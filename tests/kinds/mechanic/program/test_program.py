@@ -16,9 +16,9 @@ def parse_archive() -> dict[str, ast.Module]:
     """Return the modules in the archive, without those that only a project's tests import."""
     excluded = (
         "e2e/plugin.py",
-        "e2e/expectation.py",
+        "e2e/expectations/expectation.py",
         "e2e/connect_recorder.py",
-        "e2e/directory_comparison.py",
+        "e2e/expectations/directory_comparison.py",
         "mechanic/recording_pytest_plugin.py",
     )
     with zipfile.ZipFile(io.BytesIO(build_archive())) as zipped:

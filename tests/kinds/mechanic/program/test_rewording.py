@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.e2e import line_matching
+from mngr.e2e.expectations import line_matching
 from mngr.kinds.mechanic.program.rewording import (
     FixedWords,
     RewordingDoubt,

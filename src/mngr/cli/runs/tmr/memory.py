@@ -53,7 +53,7 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _list_known(cli: Cli, tests: list[str]) -> int:
-    from mngr.tmr.prepare.history import RunHistory
+    from mngr.tmr.prepare.history.earlier_results import RunHistory
 
     entries = [
         entry
@@ -67,7 +67,7 @@ def _list_known(cli: Cli, tests: list[str]) -> int:
 
 
 def _list_flaky(cli: Cli, tests: list[str]) -> int:
-    from mngr.tmr.prepare.flaky_list import FlakyTestFile
+    from mngr.tmr.prepare.history.flaky_list import FlakyTestFile
 
     entries = [
         entry
@@ -111,8 +111,8 @@ def _list_reasons(cli: Cli, names: list[str]) -> int:
 def _forget_entries(cli: Cli, names: list[str]) -> int:
     """Delete the named entries, or all of them; raise NotFound for a name that is unknown or ambiguous."""
     from mngr.tmr.changes.rejection_reasons import RejectionFile
-    from mngr.tmr.prepare.flaky_list import FlakyTestFile
-    from mngr.tmr.prepare.history import RunHistory
+    from mngr.tmr.prepare.history.earlier_results import RunHistory
+    from mngr.tmr.prepare.history.flaky_list import FlakyTestFile
 
     history, flaky, reasons = (
         file_class(cli.context.home, get_project_root(cli)) for file_class in (RunHistory, FlakyTestFile, RejectionFile)

@@ -38,8 +38,8 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Show the state of a run and its tasks."""
-    from mngr.base import pause_python_gc
     from mngr.base.json_structs import encode
+    from mngr.base.python_process import pause_python_gc
     from mngr.tmr.status import build_status
 
     run_dir = get_run(cli, args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from mngr.e2e import line_matching
+from mngr.e2e.expectations import line_matching
 from mngr.kinds.mechanic.program import rewording, source_edits, tutorial_citations
 from mngr.kinds.mechanic.program.observed_runs import ObservedCase, ObservedCheck, ObservedCommand, ObservedTestRun
 from mngr.kinds.mechanic.program.repair_edits import Escalation, WorkspaceFiles

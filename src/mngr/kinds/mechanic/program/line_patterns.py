@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-from mngr.e2e.line_matching import PATTERNS, escape_quantity, escape_text, split_output
+from mngr.e2e.expectations.line_matching import PATTERNS, escape_quantity, escape_text, split_output
 
 # Values that may change later although they were equal in all runs, because the runs happened at the same time.
 _VOLATILE_PATTERNS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from mngr.e2e import line_matching
+from mngr.e2e.expectations import line_matching
 from mngr.kinds.mechanic.program import source_edits, tutorial_citations
 from mngr.kinds.mechanic.program.fixes import EXIT_CHECKS, TRACEBACK_HEADER, format_evidence
 from mngr.kinds.mechanic.program.line_patterns import build_pattern, is_specific

@@ -143,7 +143,7 @@ def _find_origin(subject: Any) -> tuple[int | None, str]:
 
 
 try:
-    from mngr.e2e.expectation import Expectation
+    from mngr.e2e.expectations.expectation import Expectation
     from mngr.e2e.session import E2eSession
 except ImportError:  # without the fixture only the outcomes of the tests are recorded
     pass

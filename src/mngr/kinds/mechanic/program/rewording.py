@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from mngr.e2e import line_matching
+from mngr.e2e.expectations import line_matching
 
 MIN_SIMILARITY = 0.7  # how similar a line must be to the expectation
 _WORD = re.compile(r"[\w./@:+%-]*\w")

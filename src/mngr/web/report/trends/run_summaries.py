@@ -12,7 +12,7 @@ from mngr.base.paths import Home
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir, list_runs
 from mngr.mapreduce.run_repo import is_own_run
-from mngr.tmr.prepare.history_file import HistoryFile
+from mngr.tmr.prepare.history.history_file import HistoryFile
 from mngr.tmr.prepare.journal_facts import BaselineDone, list_facts
 from mngr.web.report.report_data import ReportFacts, load_facts
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
-from mngr.tmr.prepare.flaky_list import FlakyTest, FlakyTestFile
+from mngr.tmr.prepare.history.flaky_list import FlakyTest, FlakyTestFile
 from mngr.web.report.report_data import ReportFacts
 from mngr.web.report.trends.run_summaries import RunSummary, load_run_summaries
 from mngr.web.templates import format_dollars, format_duration, render_template

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from mngr.base import time_format
 from mngr.base.model import Struct
 from mngr.base.paths import Home
-from mngr.tmr.prepare.history_file import HistoryFile
+from mngr.tmr.prepare.history.history_file import HistoryFile
 from mngr.tmr.runners.test_run import TestRun
 
 # These patterns in a failure's text and in a test's source point at a reason.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mngr.base import time_format
 from mngr.base.model import Struct
 from mngr.base.paths import Home
-from mngr.tmr.prepare.history_file import HistoryFile
+from mngr.tmr.prepare.history.history_file import HistoryFile
 
 _WEAK_OUTCOMES = ("vacuous", "unguarded")
 

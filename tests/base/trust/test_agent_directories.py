@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mngr.base.agent_directories import find_sandboxed_agent, refuse_agents_directory
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
 from mngr.base.paths import Home
+from mngr.base.trust.agent_directories import find_sandboxed_agent, refuse_agents_directory
 from mngr.host import git
 from mngr.host.record_store import encode_record
 from mngr.providers.local import LocalHost

@@ -11,8 +11,8 @@ import pytest
 
 from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.runners.pytest.runner import PytestOptions
-from mngr.tmr.verify import command_options
-from mngr.tmr.verify.stub_audit import MODES, AuditResult, audit_test
+from mngr.tmr.verify.audit import command_options
+from mngr.tmr.verify.audit.stub_audit import MODES, AuditResult, audit_test
 from tests.tmr.world import PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents

@@ -28,7 +28,7 @@ from mngr.tmr.finding import Finding
 from mngr.tmr.runners.pytest.observer_report import select_rows
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import TestFunction, TestRun
-from mngr.tmr.verify import command_options
+from mngr.tmr.verify.audit import command_options
 from mngr.tutorial.citations import parse_tests
 from mngr.tutorial.coverage import shell_words
 

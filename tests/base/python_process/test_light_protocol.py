@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.base.light_protocol import Protocol, runtime_checkable
+from mngr.base.python_process.light_protocol import Protocol, runtime_checkable
 
 
 @runtime_checkable

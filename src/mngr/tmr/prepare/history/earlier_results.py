@@ -10,7 +10,7 @@ from mngr.base.model import Struct
 from mngr.base.paths import Home
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.prepare.history_file import HistoryFile
+from mngr.tmr.prepare.history.history_file import HistoryFile
 from mngr.tmr.prepare.root_causes import is_test_code
 
 

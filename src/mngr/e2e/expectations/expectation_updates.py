@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mngr.e2e import line_matching
+from mngr.e2e.expectations import line_matching
 
 
 @dataclass(frozen=True)

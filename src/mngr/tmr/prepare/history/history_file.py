@@ -13,7 +13,7 @@ from mngr.base import time_format
 from mngr.base.lock import Lock
 from mngr.base.model import Struct
 from mngr.base.paths import Home
-from mngr.base.project_trust import find_repository
+from mngr.base.trust.project_trust import find_repository
 
 Row = TypeVar("Row", bound=Struct)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.e2e import expectation_updates, line_matching
+from mngr.e2e.expectations import expectation_updates, line_matching
 
 FITS = [
     ("a\nb", "a\nb", True),

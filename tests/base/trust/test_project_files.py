@@ -6,7 +6,7 @@ import pytest
 
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
-from mngr.base.project_files import make_project_dir, write_new_project_file
+from mngr.base.trust.project_files import make_project_dir, write_new_project_file
 
 
 def test_a_new_file_is_written_with_its_directories_and_an_existing_one_is_kept(tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ from mngr.tmr.cleanroom import program_sources
 from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken, CommandOutcome
 from mngr.tmr.cleanroom.clean_rooms import count_cores
 from mngr.tmr.cleanroom.sandbox import CleanRoomJob
-from mngr.tmr.prepare.audit_outcomes import AuditedTestFile
-from mngr.tmr.prepare.history import Fingerprinter
+from mngr.tmr.prepare.history.audit_outcomes import AuditedTestFile
+from mngr.tmr.prepare.history.earlier_results import Fingerprinter
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.runners.choose import choose_runner
 from mngr.tmr.runners.pytest.runner import PytestOptions
 from mngr.tmr.runners.test_run import Failure, TestFunction, first_line
-from mngr.tmr.verify.stub_audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test
+from mngr.tmr.verify.audit.stub_audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test
 
 _CHDIR_SCRIPT = 'cd "$1" && shift && exec "$@"'
 _RULES_VERSION = "4"  # increased when the same test may be judged differently

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NoReturn
 
-from mngr.e2e import expectation_updates, line_matching
+from mngr.e2e.expectations import expectation_updates, line_matching
 from mngr.e2e.result import CommandOutput, E2eResult, OutputOrigin
 
 _MAX_SHOWN_CHARACTERS = 4_000  # characters of a text in a failure message
@@ -99,7 +99,7 @@ class Expectation:
         return self
 
     def to_match_lines(self, text: str) -> Expectation:
-        """Fail unless the lines match. `...`, quantities, `<name>` and `[TIME]` work as in mngr.e2e.line_matching."""
+        """Fail unless the lines match. `...`, quantities, `<name>` and `[TIME]` work as in mngr.e2e.expectations.line_matching."""
         __tracebackhide__ = True
         origin = self._find_origin()
         names = origin.captures if origin else {}
@@ -128,7 +128,7 @@ class Expectation:
         directory. Files that the table does not name are ignored.
         """
         __tracebackhide__ = True
-        from mngr.e2e.directory_comparison import compare_tree
+        from mngr.e2e.expectations.directory_comparison import compare_tree
 
         assert isinstance(self._subject, Path), f"{self._subject!r} is not a path"
         if differences := compare_tree(self._subject, expected):

@@ -1,0 +1,4 @@
+"""The checks of `expect(…)` on output, exit codes and directories.
+
+Start with `expectation.py`.
+"""
