@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.base.setting_trust_levels import USER_ONLY, classify_setting
+from mngr.base.trust.setting_trust_levels import USER_ONLY, classify_setting
 from tests.conftest import MngrProgram
 from tests.support.web_receiver import WebReceiver
 
