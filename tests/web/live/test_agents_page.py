@@ -121,6 +121,13 @@ def test_pull_stop_and_start_from_the_page_of_an_agent(mngr: MngrProgram, page: 
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
 
 
+def test_an_agent_that_needs_a_login_shows_the_command_for_a_terminal(mngr: MngrProgram, page: Page) -> None:
+    mngr("create", "idle", "player", "-m", "go", "--", '[{"park": {"reason": "login", "text": "log in"}}]')
+    open_agent(page, "idle")
+    expect(page.locator("#head .words")).to_have_text("log in")
+    expect(page.locator("#head .note code")).to_contain_text("mngr ")
+
+
 def test_each_tab_shows_its_part_of_the_agent(mngr: MngrProgram, page: Page) -> None:
     start_player(mngr, "work", PERMISSION)
     open_agent(page, "work")

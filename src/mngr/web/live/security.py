@@ -25,10 +25,9 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     f"connect-src 'self'; {_COMMON_POLICY}"
 )
-# The player of recordings adds its own styles and runs WebAssembly; a report sets the widths of its bars. Such pages
-# send nothing anywhere.
+# The player of recordings runs WebAssembly in a worker. Pages with recordings, and reports, send nothing anywhere.
 RECORDING_POLICY = (
-    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src data:; "
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src data:; "
     f"font-src data:; worker-src blob:; connect-src data:; {_COMMON_POLICY}"
 )
 _HEADERS = {

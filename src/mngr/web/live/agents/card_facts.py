@@ -27,6 +27,7 @@ class CardFacts(Struct):
     can_start: bool
     can_pull: bool
     details: tuple[str, ...]
+    commands: tuple[str, ...]  # complete commands that only a terminal can run, and that give the agent what it needs
     host_note: str = ""  # why the agent's state is unknown
 
 
@@ -49,6 +50,7 @@ def describe_card(card: AgentCard) -> CardFacts:
         can_start=is_reachable and (card.group == ENDED or view.state == "DONE"),
         can_pull=bool(facts.unpulled) and card.group != WORKING,
         details=tuple(_list_details(card)),
+        commands=facts.answers if card.need == "login" and card.is_current else (),
         host_note="" if is_reachable else f"mngr shows the last known facts, because {view.state_reason}",
     )
 
