@@ -65,7 +65,8 @@ class LiveServer:
             connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body)
         response = connection.getresponse()
-        text = response.read().decode("utf-8", "replace")
+        is_stream = response.getheader("content-type", "").startswith("text/event-stream")  # It never ends.
+        text = "" if is_stream else response.read().decode("utf-8", "replace")
         connection.close()
         return response.status, {name.lower(): value for name, value in response.getheaders()}, text
 
