@@ -94,6 +94,7 @@ def _take_extended_colour(rest: list[int]) -> int | None:
     if mode == 2 and len(rest) >= 3:
         red, green, blue = rest.pop(0), rest.pop(0), rest.pop(0)
         return _round_colour(red, green, blue)
+    rest.clear()  # The sequence is not complete.
     return None
 
 
