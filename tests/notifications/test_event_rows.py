@@ -79,7 +79,15 @@ def test_a_hostile_row_does_no_harm(line: bytes) -> None:
     data = line + b"\n" + b'{"type": "permission", "at": "x", "data": {}}\n'
     changes, end = find_changes(AGENT, NewRows(offset=7, size=7 + len(data), data=data), None)
     assert states(changes)[-1] == ("WAITING", "permission")
+    assert changes[-1].at == ""
     assert end == 7 + len(data)
+
+
+@pytest.mark.parametrize("at", ["2026-11-19\x1b[2J 18:00:00", "x" * 24, "", 5])
+def test_a_time_that_is_no_timestamp_is_not_used(at: object) -> None:
+    data = json.dumps({"type": "permission", "at": at}).encode() + b"\n"
+    (change,) = find_changes(AGENT, NewRows(offset=0, size=len(data), data=data), None)[0]
+    assert change.at == ""
 
 
 def test_an_incomplete_row_is_read_later_and_an_endless_row_is_skipped() -> None:

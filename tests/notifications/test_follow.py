@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from mngr.base.paths import Home
 from mngr.mapreduce.run_repo import register_run
 from mngr.notifications.outbox import read_outbox
@@ -76,6 +78,36 @@ def test_changes_before_the_first_start_are_not_sent(mngr: MngrProgram, to_recei
         mngr("create", "new", "--", "false")
         wait_for_count(to_receiver, 1)
     assert list_titles(to_receiver) == ["new has failed (exit 1)"]
+
+
+def test_a_long_past_before_the_first_start_is_not_sent_either(mngr: MngrProgram, to_receiver: WebReceiver) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    row = {"v": 1, "type": "permission", "source": "hook", "data": {"text": "x" * 1000}}
+    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 600))
+    with open(mngr.get_agent_dir("foo") / "events.jsonl", "a", encoding="utf-8") as file:
+        file.write("".join(json.dumps({**row, "at": at, "n": n}) + "\n" for n in range(700)))  # more than two reads
+    with Follower(mngr):
+        mngr("create", "new", "--", "false")
+        wait_for_count(to_receiver, 1)
+        mngr("stop", "foo")
+        mngr("create", "last", "--", "false")
+        wait_for_count(to_receiver, 2)
+    assert list_titles(to_receiver) == ["new has failed (exit 1)", "last has failed (exit 1)"]
+
+
+def test_the_failure_of_an_agent_without_events_is_sent(mngr: MngrProgram, to_receiver: WebReceiver) -> None:
+    mngr(
+        "create",
+        "foo",
+        "--",
+        "sh",
+        "-c",
+        'read x; rm "$MNGR_AGENT_DIR/events.jsonl"; mkdir "$MNGR_AGENT_DIR/events.jsonl"; exit 3',
+    )
+    with Follower(mngr):
+        mngr("message", "foo", "-m", "go", code=None)
+        wait_for_count(to_receiver, 1)
+    assert list_titles(to_receiver) == ["foo has failed (exit 3)"]
 
 
 def test_changes_while_no_follower_runs_are_sent_by_the_next_one(mngr: MngrProgram, to_receiver: WebReceiver) -> None:
@@ -238,7 +270,17 @@ def test_alarms_and_ends_of_runs_are_sent_also_those_while_no_follower_runs(
     assert (end["event"], end["title"], end["question"]) == ("ended", "the run nightly has ended", "settled")
 
 
-def test_an_interrupted_follower_ends_at_once(mngr: MngrProgram, to_receiver: WebReceiver) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_follower_that_is_asked_to_end_saves_the_result_of_the_last_delivery(
+    mngr: MngrProgram, to_receiver: WebReceiver, number: int, code: int
+) -> None:
     with Follower(mngr) as follower:
-        os.kill(follower.process.pid, signal.SIGINT)
-        assert follower.process.wait(5.0) == 130
+
+        def answer(request: Received) -> int:
+            os.kill(follower.process.pid, number)
+            return 200
+
+        to_receiver.answer = answer
+        mngr("create", "a", "--", "false")
+        assert follower.process.wait(10.0) == code
+    assert "webhook: sent" in mngr("notify").out

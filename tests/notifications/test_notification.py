@@ -41,6 +41,13 @@ def test_a_hostile_question_stays_one_short_clean_line_within_its_quotation_mark
     assert "evil" not in text and len(text) < 500
 
 
+def test_secrets_in_a_question_do_not_leave_the_machine() -> None:
+    text = build(
+        "WAITING", "permission", "curl -H 'Authorization: Bearer ghp_abcdefghijklmnopqrstuvwxyz0123456789'"
+    ).text
+    assert "ghp_" not in text and "[redacted: " in text
+
+
 def test_a_hostile_reason_is_cleaned() -> None:
     title = build("FAILED", "exit \x1b[2J\n3" + "9" * 500).title
     assert title.isprintable() and len(title) < 150

@@ -109,8 +109,11 @@ class AgentReader:
         except MngrError:  # The follower of the overview says so on standard error.
             return dict.fromkeys(ids, _RETRY_SECONDS)
         again: dict[str, float] = {}
-        for agent_id in rows.keys() & agents.keys():
-            recheck_in = self._read_agent(host, agents[agent_id], rows[agent_id], cursors[agent_id])
+        for agent_id, agent in agents.items():
+            cursor = cursors[agent_id]
+            offset = cursor.offset if cursor else 0
+            new_rows = rows.get(agent_id) or NewRows(offset=offset, size=offset, data=b"")  # It may delete its events.
+            recheck_in = self._read_agent(host, agent, new_rows, cursor)
             if recheck_in is not None:
                 again[agent_id] = recheck_in
         return again
@@ -121,7 +124,7 @@ class AgentReader:
         if record is None or agent.state.reason in ("destroying", "destroy_interrupted"):
             return None
         view = listing.make_view(agent)
-        is_old = cursor is None and (view.created_at or "") < self._outbox.first_started_at
+        is_old = (view.created_at or "") < self._outbox.first_started_at if cursor is None else cursor.is_old
         reading = self._interpret(view, rows, cursor, is_old=is_old)
         if reading.cursor is None:
             return reading.recheck_in
@@ -152,6 +155,7 @@ class AgentReader:
         new_cursor = Cursor(offset=end, state=last_state, reason=last_reason, is_from_event=is_from_event)
         if not is_complete:
             has_moved = end > rows.offset
+            new_cursor = new_cursor.replace(is_old=is_old)
             return Reading(cursor=new_cursor, changes=tuple(changes), recheck_in=0.0 if has_moved else _RECHECK_SECONDS)
         if is_explained(view, last_state, last_reason):
             self._unexplained.pop(view.id, None)
@@ -206,7 +210,7 @@ class AgentReader:
         home_option = self._format_home()
         notifications = []
         for change in changes:
-            at = change.at if len(change.at) == 24 else time_format.format_timestamp()
+            at = change.at or time_format.format_timestamp()
             question = "" if change.state == "DONE" else find_question(self._ctx, record, last_words, until=at)
             answers = list_answers(self._ctx, record, change.state, change.reason)
             then = view.replace(state=change.state, state_reason=change.reason)

@@ -17,6 +17,7 @@ from mngr.notifications.notification import Notification
 from mngr.notifications.notify_settings import COMMAND, DESKTOP, NTFY, NotifySettings
 from mngr.notifications.outbox import Delivery, Entry, Outbox
 
+_CLOSE_SECONDS = 2.0
 RETRY_DELAYS = (1.0, 5.0, 25.0, 120.0)  # seconds between the attempts
 
 
@@ -50,13 +51,22 @@ class ChannelWorker:
         self._due: list[tuple[float, int, int, Notification]] = []  # when, a number, failed attempts, what
         self._number = 0
         self._changed = threading.Condition()
-        threading.Thread(target=self._run, daemon=True).start()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def add(self, entry: Entry) -> None:
         """Deliver an entry, and count the attempts of an earlier follower."""
         if self.name in entry.list_open_channels():
             earlier = entry.find_delivery(self.name)
             self._put(time.monotonic(), earlier.attempts if earlier else 0, entry.notification)
+
+    def close(self) -> None:
+        """Deliver nothing more. Wait a moment for the result of the present attempt, so that it need not be repeated."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join(_CLOSE_SECONDS)
 
     def _put(self, at: float, attempts: int, notification: Notification) -> None:
         with self._changed:
@@ -66,16 +76,19 @@ class ChannelWorker:
 
     def _run(self) -> None:
         try:
-            while True:
-                attempts, notification = self._wait_for_next()
+            while (due := self._wait_for_next()) is not None:
+                attempts, notification = due
                 self._deliver(notification, attempts + 1)
         except BaseException as error:  # for example a full disk: nothing may be delivered that is not recorded
             self._on_error(error)
 
-    def _wait_for_next(self) -> tuple[int, Notification]:
+    def _wait_for_next(self) -> tuple[int, Notification] | None:
+        """Return the failed attempts and the notification that is due, or None when the worker is closed."""
         with self._changed:
-            while not self._due or self._due[0][0] > time.monotonic():
+            while not self._is_closed and (not self._due or self._due[0][0] > time.monotonic()):
                 self._changed.wait(self._due[0][0] - time.monotonic() if self._due else None)
+            if self._is_closed:
+                return None
             _, _, attempts, notification = heapq.heappop(self._due)
             return attempts, notification
 

@@ -20,6 +20,7 @@ READ_BYTES = 256 * 1024  # of one agent in one read
 _BACKLOG_BYTES = 4 * 1024 * 1024  # of the events that nobody has read; older ones are skipped
 _TIMEOUT = 20.0
 _HEADER = re.compile(rb" ([0-9a-z-]{1,80}) (\d{1,15}) (\d{1,15})")
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _MAX_REASON_LENGTH = 100
 # These events only show that an agent works. `message` comes first when a person has answered.
 _WORK_TYPES = ("message", "turn_start", "tool_start", "tool_end")
@@ -38,7 +39,7 @@ class StateChange(Struct):
     """A state that begins with an event. `offset` is the place of the event's row, `end` the place after it."""
 
     id: str
-    at: str
+    at: str  # a timestamp, or empty if the event has none
     state: str
     reason: str | None
     offset: int
@@ -84,7 +85,7 @@ def find_changes(agent_id: str, rows: NewRows, last_state: str | None) -> tuple[
         changes.append(
             StateChange(
                 id=compute_id(agent_id, offset, line),
-                at=get_text(row, "at")[:24],
+                at=find_time(get_text(row, "at")),
                 state=state,
                 reason=reason,
                 offset=offset,
@@ -94,6 +95,11 @@ def find_changes(agent_id: str, rows: NewRows, last_state: str | None) -> tuple[
         )
         last_state = state
     return changes, end
+
+
+def find_time(text: str) -> str:
+    """Return the text if it is a timestamp, else an empty text: an agent can write anything there."""
+    return text if _TIMESTAMP.fullmatch(text) else ""
 
 
 def _is_taken_back(change: StateChange, next_state: str, next_type: str) -> bool:
@@ -140,5 +146,5 @@ def _find_state(row: Mapping[str, object], last_state: str | None) -> tuple[str,
 
 
 def select_recent(changes: Iterable[StateChange], oldest: str) -> list[StateChange]:
-    """Return the changes that did not happen before a time. Times that are no timestamps count as recent."""
-    return [change for change in changes if len(change.at) != 24 or change.at >= oldest]
+    """Return the changes that did not happen before a time. A change without a time counts as recent."""
+    return [change for change in changes if not change.at or change.at >= oldest]

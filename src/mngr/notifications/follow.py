@@ -66,8 +66,10 @@ class NotificationFollower:
 
     def close(self) -> None:
         """Stop following. Notifications that are not delivered yet remain for the next follower."""
-        self._overview.close()
         self._agents.close()
+        for worker in self._workers:
+            worker.close()
+        self._overview.close()
 
     def _fail(self, error: BaseException) -> None:
         self._error = error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.base import shell
 from mngr.base.model import AgentView, Struct
-from mngr.tmr.commits.clean_untrusted_text import clean_line
+from mngr.tmr.deliver.markdown import redact_line
 
 # What can happen. The filter of notifications compares the field `event` with these words.
 AGENT_EVENTS = ("permission", "question", "answer", "login", "parked", "failed", "done")
@@ -29,7 +29,7 @@ _AGENT_PHRASES = {
 
 
 class Notification(Struct):
-    """One thing to tell a person. All its texts are clean. A repeated notification has the same id."""
+    """One thing to tell a person. Its texts have no control codes and no secrets. A repeated notification has the same id."""
 
     v: int = 1
     id: str
@@ -65,13 +65,13 @@ def build_agent_notification(
     notification_id: str, at: str, view: AgentView, question: str, commands: tuple[str, ...]
 ) -> Notification:
     """Return the notification about an agent. `view` has the state of the time `at`; the question is untrusted."""
-    reason = clean_line(view.state_reason or "", _MAX_REASON_LENGTH) or None
+    reason = redact_line(view.state_reason, _MAX_REASON_LENGTH) or None
     event = classify_state(view.state, reason)
     assert event is not None
     title = f"{view.name} {_AGENT_PHRASES[event]}"
     if reason and event in ("failed", "parked"):
         title += f" ({reason})"
-    question = clean_line(question, _MAX_QUESTION_LENGTH)
+    question = redact_line(question, _MAX_QUESTION_LENGTH)
     return Notification(
         id=notification_id,
         at=at,
@@ -97,7 +97,7 @@ def build_run_notification(
     notification_id: str, at: str, event: str, run: str, root: str, details: str
 ) -> Notification:
     """Return the notification about a run. `details` is untrusted text."""
-    details = clean_line(details, _MAX_QUESTION_LENGTH)
+    details = redact_line(details, _MAX_QUESTION_LENGTH)
     title = f"the run {run} has an alarm" if event == "alarm" else f"the run {run} has ended"
     commands = (f"cd {shell.quote(root)} && mngr tmr status {run}",)
     return Notification(

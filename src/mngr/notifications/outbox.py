@@ -33,6 +33,7 @@ class Cursor(Struct):
     state: str | None = None
     reason: str | None = None
     is_from_event: bool = True  # False when no event showed the state
+    is_old: bool = False  # True while events are read that are older than the first start of `mngr notify`
     at: str = ""  # when it moved
 
 

@@ -10,7 +10,7 @@ from mngr.base import time_format
 from mngr.base.paths import Home
 from mngr.mapreduce.journal.run_rows import AlarmRow, EndedRow
 from mngr.mapreduce.journal.run_state import JournalRow
-from mngr.notifications.event_rows import compute_id
+from mngr.notifications.event_rows import compute_id, find_time
 from mngr.notifications.notification import Notification, build_run_notification
 from mngr.notifications.outbox import Cursor, Outbox
 from mngr.overview.follow_runs import JournalFollower
@@ -38,7 +38,10 @@ class RunReader:
         for path in self._list_changed_runs():
             journal = os.path.join(path, "journal.jsonl")
             follower = self._followers.setdefault(path, JournalFollower(journal))
-            rows = follower.read()
+            try:
+                rows = follower.read()
+            except OSError:  # for example no permission; the other runs matter, too
+                continue
             if rows:
                 self._handle(path, rows)
                 self._stamps.pop(path, None)  # More rows may follow, because one read is limited.
@@ -83,7 +86,8 @@ def build_row_notification(run_path: str, row: AlarmRow | EndedRow) -> Notificat
     root = run_path.removesuffix(os.path.join(os.sep, _RUNS_PATH, name)) or os.sep
     details = row.text if isinstance(row, AlarmRow) else f"{row.outcome} {row.why or ''}".strip()
     notification_id = compute_id(run_path, 0, f"{row.at} {row.type_name}".encode())
-    return build_run_notification(notification_id, row.at, row.type_name, name, root, details)
+    at = find_time(row.at) or time_format.format_timestamp()
+    return build_run_notification(notification_id, at, row.type_name, name, root, details)
 
 
 def _list_names(directory: str) -> list[str]:

@@ -137,10 +137,13 @@ def _format_test_result(outcome: Outcome) -> str:
 
 def _follow(cli: Cli, settings: NotifySettings) -> int:
     """Send notifications until the user ends the command."""
+    import signal
+
     from mngr.notifications.follow import HomeLock, NotificationFollower
 
     # Nobody may be at the terminal, so mngr asks nothing.
     cli.context.ask = cli.context.ask_trust = None
+    signal.signal(signal.SIGTERM, _exit_by_signal)
     with HomeLock(cli.context.home):
         follower = NotificationFollower(cli.fleet, settings, _report_failure)
         cli.print_message(f"mngr sends notifications to: {', '.join(settings.channels)}")
@@ -149,6 +152,11 @@ def _follow(cli: Cli, settings: NotifySettings) -> int:
         finally:
             follower.close()
     return 0
+
+
+def _exit_by_signal(number: int, frame: object) -> None:
+    """End in order, so that the results of the last deliveries are saved."""
+    raise SystemExit(128 + number)
 
 
 def _report_failure(text: str) -> None:
