@@ -71,6 +71,29 @@ def test_a_server_that_does_not_exist_is_a_failure_that_does_not_show_the_whole_
     assert "refused" in caught.value.message and "secret" not in f"{caught.value} {caught.value.hint}"
 
 
+def test_a_server_with_tls_needs_a_trusted_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = tmp_path / "certificate.pem"
+    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=receiver"]
+    argv += [
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        str(certificate),
+        "-out",
+        str(tmp_path / "public.pem"),
+    ]
+    subprocess.run(argv, capture_output=True, check=True)
+    with certificate.open("a") as file:
+        file.write((tmp_path / "public.pem").read_text())
+    receiver = WebReceiver(certificate)
+    with pytest.raises(DeliveryFailed, match=r"could not send to 127\.0\.0\.1"):
+        WebhookChannel(receiver.url, 5.0).deliver(ITEM)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "public.pem"))
+    WebhookChannel(receiver.url, 5.0).deliver(ITEM)
+    assert [item["id"] for item in receiver.list_json()] == ["id-1"]
+    receiver.close()
+
+
 def test_a_command_gets_json_variables_and_the_text_and_no_shell_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,14 @@ def test_a_permission_is_sent_with_its_question_and_a_command_that_answers_it(
     mngr("wait", "foo", "--state", "DONE")
 
 
+def test_programs_can_read_the_notifications_from_standard_output(mngr: MngrProgram, to_receiver: WebReceiver) -> None:
+    with Follower(mngr, "--format", "jsonl") as follower:
+        mngr("create", "foo", "--label", "team=red", "--", "false")
+        row = json.loads(follower.read_line())
+        (item,) = wait_for_count(to_receiver, 1)
+    assert row == item
+
+
 def test_failures_logins_and_ended_turns_are_sent_and_stops_are_not(
     mngr: MngrProgram, to_receiver: WebReceiver
 ) -> None:

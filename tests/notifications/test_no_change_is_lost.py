@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Any
 
+import pytest
+
 from mngr.agents.context import Context
 from mngr.agents.create.spec import AgentSpec
 from mngr.api import Fleet
@@ -58,6 +60,29 @@ def test_each_change_on_three_hosts_is_sent_once_in_time_although_the_follower_i
     assert len(first) == len({(item["name"], item["question"]) for _, item in first.values()}) == COUNT
     assert repeated <= KILLS
     assert delays[-1] < MAX_SECONDS
+
+
+@pytest.mark.hosts
+def test_a_change_on_a_host_that_is_cut_off_is_sent_when_it_answers_again_and_delays_no_other(
+    mngr: MngrProgram, farm: Farm, to_receiver: WebReceiver
+) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    mark = farm.home("h1") / "go"
+    program = f"until [ -e {mark} ]; do sleep 0.1; done; exit 3"
+    with Follower(mngr) as follower:
+        mngr("create", "far@h1", "--transfer", "copy", "--", "sh", "-c", program)
+        mngr("create", "near", "--", "false")
+        wait_for_count(to_receiver, 1)
+        farm.cut("h1")
+        mark.touch()
+        wait_for(lambda: "h1 does not answer" in follower.read_stderr(), 60.0)
+        mngr("create", "later", "--", "false", code=None)
+        wait_for_count(to_receiver, 2)
+        farm.mend("h1")
+        wait_for_count(to_receiver, 3, 60.0)
+        wait_for(lambda: "h1 answers again" in follower.read_stderr(), 60.0)
+    titles = [item["title"] for item in to_receiver.list_json()]
+    assert titles == ["near has failed (exit 1)", "later has failed (exit 1)", "far has failed (exit 3)"]
 
 
 def find_start(at: float, down: list[tuple[float, float]]) -> float:

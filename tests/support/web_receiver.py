@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -27,9 +29,10 @@ class Received:
 class WebReceiver:
     """The server. `answer` returns the HTTP status of a request, or None to hang."""
 
-    def __init__(self, answer: Callable[[Received], int | None] = lambda request: 200) -> None:
+    def __init__(self, certificate: Path | None = None) -> None:
+        """With a certificate and its key in one file, the server uses TLS."""
         self.requests: list[Received] = []
-        self.answer = answer
+        self.answer: Callable[[Received], int | None] = lambda request: 200
         self._ended = threading.Event()
         receiver = self
 
@@ -50,14 +53,19 @@ class WebReceiver:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
+        self._scheme = "http" if certificate is None else "https"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def url(self) -> str:
         """The address of the server."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def list_json(self) -> list[dict[str, Any]]:
         """Return the bodies so far."""
