@@ -29,7 +29,7 @@ class CastRecorder:
         self._output = StreamRedactor(redact)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
-        self._began = time.monotonic()
+        self.began = time.monotonic()  # the time of the first event
         self._file = path.open("w", encoding="utf-8", buffering=1)
         header = {
             "version": 2,
@@ -56,7 +56,7 @@ class CastRecorder:
     def _write_event(self, kind: str, text: str) -> None:
         with self._lock:
             if not self._file.closed:
-                self._file.write(json.dumps([round(time.monotonic() - self._began, 6), kind, text]) + "\n")
+                self._file.write(json.dumps([round(time.monotonic() - self.began, 6), kind, text]) + "\n")
 
     def close(self) -> None:
         if rest := self._output.finish():

@@ -13,6 +13,7 @@ from pathlib import Path
 from mngr.e2e import process, session_dirs
 from mngr.e2e.redact_secrets import Redactor, collect_secrets
 from mngr.e2e.result import CommandOutput, CommandTimeout, E2eResult, OutputOrigin
+from mngr.e2e.step_recorder import StepRecorder
 from mngr.e2e.transcript import Transcript
 
 TYPE_CHECKING = False
@@ -76,6 +77,7 @@ class E2eSession:
         self._secrets: dict[str, str] = {}
         self._redact = Redactor(os.environ, self.env)
         self.transcript = Transcript(artifacts / "transcript.txt", self._redact)
+        self._steps = StepRecorder(artifacts / "steps.jsonl", self.cwd, self._redact)
         self.save_status("running")
 
     def _make_env(self) -> dict[str, str]:
@@ -168,7 +170,8 @@ class E2eSession:
         variables = self._build_variables(env)
         if comment is not None:
             self.comment(comment)
-        self.transcript.write_line("$ ", command)
+        started_at = self._steps.begin_command()
+        line = self.transcript.write_line("$ ", command)
         output = self.transcript.open_output()
         time_limit = self.timeout if timeout is None else timeout
         try:
@@ -181,6 +184,7 @@ class E2eSession:
             )
         finally:
             output.finish()
+            self._steps.end_command(line, started_at)
         origin = self._build_origin(command)
         texts = {name: CommandOutput(stream.get_text(), origin) for name, stream in ended.streams.items()}
         if ended.timed_out:
@@ -216,19 +220,27 @@ class E2eSession:
         variables = self._build_variables({"TERM": "xterm-256color", **(env or {})})
         if comment is not None:
             self.comment(comment)
-        self.transcript.write_line("$ ", command)
+        line = self.transcript.write_line("$ ", command)
+        cast = self.choose_cast_path(name or "terminal")
         terminal = Tty(
             process.Program([self.shell, "-c", command], self._resolve_cwd(cwd), variables),
             size=(rows, columns),
-            cast=self.choose_cast_path(name or "terminal"),
+            cast=cast,
             origin=self._build_origin(command),
-            write_line=self.transcript.write_line,
+            write_line=self._write_terminal_line,
             timeout=self.timeout,
         )
         self._terminals.append(terminal)
+        self._steps.add_terminal(line, terminal.name, terminal.began)
         return terminal
 
     spawn = tty
+
+    def _write_terminal_line(self, mark: str, text: str) -> None:
+        """Write a line about a terminal. Keys that the test pressed are a step."""
+        line = self.transcript.write_line(mark, text)
+        if mark == "# ":
+            self._steps.add_step(line)
 
     def record(self, name: str) -> None:
         """Record the next `mngr-e2e-connect` as NAME.cast."""
@@ -287,6 +299,7 @@ class E2eSession:
                 path.unlink()
             elif path.stem not in own_casts:  # asciinema does not redact secrets
                 redact_file(path, self._redact)
+        self._steps.close()
         self.transcript.close()
 
     def _resolve_cwd(self, cwd: str | Path | None) -> Path:
@@ -299,6 +312,7 @@ class E2eSession:
             self._secrets |= secrets
             self._redact = Redactor(os.environ, *({name: value} for value, name in self._secrets.items()))
             self.transcript.redact = self._redact
+            self._steps.redact = self._redact
         return variables
 
     def _build_origin(self, command: str) -> OutputOrigin:

@@ -27,16 +27,20 @@ class Transcript:
         self.redact = redact
         self._lock = threading.Lock()
         self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+        self._line_count = 0  # lines that end
 
-    def write_line(self, mark: str, text: str) -> None:
-        """Write a text with `mark` before each of its lines."""
+    def write_line(self, mark: str, text: str) -> int:
+        """Write a text with `mark` before each of its lines. Return the number of its first line, counted from 0."""
         rows = self.redact(text).translate(_VISIBLE_CONTROLS).split("\n")
-        self._write("".join(f"{mark}{row}".rstrip() + "\n" for row in rows))
+        return self._write("".join(f"{mark}{row}".rstrip() + "\n" for row in rows))
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str) -> int:
         with self._lock:
+            line = self._line_count
             self._file.write(text)
             self._file.flush()
+            self._line_count += text.count("\n")
+            return line
 
     def open_output(self) -> TranscriptOutput:
         """Return a writer for the output of one command."""
@@ -56,7 +60,7 @@ class Transcript:
 class TranscriptOutput:
     """Writes both streams of one command in the order of arrival, and leaves out the middle of a long output."""
 
-    def __init__(self, redact: Redactor, write: Callable[[str], None]) -> None:
+    def __init__(self, redact: Redactor, write: Callable[[str], object]) -> None:
         self._redact = redact
         self._put = write
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("backslashreplace") for name in STREAM_MARKS}

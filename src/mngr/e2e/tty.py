@@ -86,6 +86,11 @@ class Tty:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def began(self) -> float:
+        """The time at which the recording begins, by the clock of `time.monotonic`."""
+        return self._cast.began
+
     # Input.
 
     def type(self, text: str) -> None:

@@ -6,17 +6,19 @@ import functools
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
 from mngr.base.paths import open_plain_file
-from mngr.base.untrusted_json import parse_json
+from mngr.base.untrusted_json import as_object, find_int, find_number, get_objects, get_text, parse_json
 from mngr.e2e.cast import redact_recording
 from mngr.e2e.redact_secrets import Redactor
 
 MAX_SHOWN_BYTES = 2_000_000  # The most bytes of a transcript or a recording on a page.
+_MAX_STEPS = 500  # Of a test.
+_MAX_FILES, _MAX_DIFF_LINES = 50, 120  # Of a step; of a file.
 STATUS_ORDER = ("failed", "running", "passed")  # The order in which pages list them.
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 
@@ -54,6 +56,25 @@ class E2eTest(Struct):
     def location(self) -> str:
         """The file and the line of the test."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+class FileChange(Struct):
+    """A file that a command changed."""
+
+    path: str
+    change: str  # added | changed | removed
+    diff: list[str]  # The lines of a unified diff; empty for a file that is large or no text.
+
+
+class TestStep(Struct):
+    """A command of a test, or keys that the test pressed in a terminal."""
+
+    __test__ = False  # pytest must not collect this class.
+
+    line: int  # Of the transcript, counted from 0.
+    at: float  # Seconds since the beginning of the test.
+    terminal: str  # The recording that begins here, or nothing.
+    files: list[FileChange]
 
 
 class E2eRun(Struct):
@@ -98,6 +119,30 @@ def load_test(artifacts_dir: str, run: str, slug: str) -> E2eTest:
 def read_transcript(artifacts_dir: str, run: str, slug: str) -> str:
     """Return the transcript of a test; a long one without its middle."""
     return _read_limited(os.path.join(_resolve_inside(_resolve_inside(artifacts_dir, run), slug), "transcript.txt"))[0]
+
+
+def read_steps(artifacts_dir: str, run: str, slug: str) -> list[TestStep]:
+    """Return the steps of a test in the order of the transcript; none if the transcript is not shown as a whole."""
+    directory = _resolve_inside(_resolve_inside(artifacts_dir, run), slug)
+    text, is_cut = _read_limited(os.path.join(directory, "steps.jsonl"))
+    if is_cut or _read_limited(os.path.join(directory, "transcript.txt"))[1]:
+        return []
+    steps = {}
+    for row_text in text.splitlines()[:_MAX_STEPS]:
+        try:
+            row = as_object(parse_json(row_text))
+        except ValueError:
+            continue
+        line, at = find_int(row, "line"), find_number(row, "at")
+        if line is not None and line >= 0 and at is not None:
+            files = [_build_file_change(each) for each in get_objects(row, "files")[:_MAX_FILES]]
+            steps[line] = TestStep(line=line, at=at, terminal=get_text(row, "terminal"), files=files)
+    return [steps[line] for line in sorted(steps)]
+
+
+def _build_file_change(row: Mapping[str, object]) -> FileChange:
+    diff = _list_texts(row.get("diff"))[:_MAX_DIFF_LINES]
+    return FileChange(path=get_text(row, "path"), change=get_text(row, "change"), diff=diff)
 
 
 def read_recordings(artifacts_dir: str, run: str, test: E2eTest) -> Iterator[Recording]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mngr.base.model import Struct
 from mngr.web import player_or_last_screen
-from mngr.web.artifacts import E2eRun, E2eTest, Recording
+from mngr.web.artifacts import E2eRun, E2eTest, Recording, TestStep
 from mngr.web.templates import render_template
 
 _LINE_KINDS = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
@@ -17,6 +19,7 @@ class TranscriptLine(NamedTuple):
 
     kind: str  # The class of its element.
     text: str
+    step: int | None = None  # The number of the step that it belongs to.
 
 
 class Terminal(Struct):
@@ -26,6 +29,7 @@ class Terminal(Struct):
     name: str
     recording: str
     is_cut: bool
+    begin: float | None  # Seconds from the beginning of the test to the beginning of the recording, if known.
     last_screen: str | None  # None if the page plays the recording.
 
 
@@ -41,19 +45,27 @@ def render_run(run: E2eRun) -> str:
     return render_template("e2e/run.html", up="../", plays=False, run=run)
 
 
-def render_test(run: str, test: E2eTest, transcript: str, recordings: list[Recording]) -> str:
+def render_test(
+    run: str, test: E2eTest, transcript: str, recordings: list[Recording], steps: Sequence[TestStep] = ()
+) -> str:
     """Return the page of one test: its description, its transcript and its terminals, side by side."""
-    terminals = [build_terminal(f"cast-{number}", recording) for number, recording in enumerate(recordings)]
+    terminals = [build_terminal(f"cast-{number}", recording, steps) for number, recording in enumerate(recordings)]
     plays = bool(terminals) and player_or_last_screen.has_player()
-    lines = split_transcript(transcript)
+    lines = split_transcript(transcript, steps)
     return render_template(
-        "e2e/test.html", up="../../", plays=plays, run=run, test=test, lines=lines, terminals=terminals
+        "e2e/test.html", up="../../", plays=plays, run=run, test=test, lines=lines, terminals=terminals, steps=steps
     )
 
 
-def split_transcript(text: str) -> list[TranscriptLine]:
-    """Return the lines of a transcript, each with its kind."""
-    return [TranscriptLine(_find_line_kind(line), line) for line in text.removesuffix("\n").split("\n")]
+def split_transcript(text: str, steps: Sequence[TestStep] = ()) -> list[TranscriptLine]:
+    """Return the lines of a transcript, each with its kind and its step."""
+    begins = [step.line for step in steps]
+    return [
+        TranscriptLine(
+            _find_line_kind(line), line, step=bisect_right(begins, index) - 1 if begins and index >= begins[0] else None
+        )
+        for index, line in enumerate(text.removesuffix("\n").split("\n"))
+    ]
 
 
 def _find_line_kind(line: str) -> str:
@@ -61,7 +73,7 @@ def _find_line_kind(line: str) -> str:
     return "code bad" if kind == "code" and line != "? 0" else kind
 
 
-def build_terminal(key: str, recording: Recording) -> Terminal:
+def build_terminal(key: str, recording: Recording, steps: Sequence[TestStep] = ()) -> Terminal:
     """Return a terminal with its recording, and with its last screen if the player is not installed."""
     has_player = player_or_last_screen.has_player()
     return Terminal(
@@ -69,5 +81,6 @@ def build_terminal(key: str, recording: Recording) -> Terminal:
         name=recording.name,
         recording=recording.text,
         is_cut=recording.is_cut,
+        begin=next((step.at for step in steps if step.terminal == recording.name), None),
         last_screen=None if has_player else player_or_last_screen.render_last_screen(recording.text),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
@@ -27,6 +27,7 @@ class ShownRun(Struct):
     lines: list[TranscriptLine]
     hidden_characters: int  # Of the transcript.
     terminals: list[Terminal]
+    steps: Sequence[artifacts.TestStep]
     too_large: list[str]  # The names of recordings that the page leaves out.
     is_open: bool
 
@@ -76,6 +77,7 @@ class _RunReader:
             yield self._read_test(title, parent, name, test, is_open)
 
     def _read_test(self, title: str, parent: str, name: str, test: artifacts.E2eTest, is_open: bool) -> ShownRun:
+        steps = artifacts.read_steps(parent, name, test.slug)
         terminals, too_large = [], []
         for recording in artifacts.read_recordings(parent, name, test):
             self._bytes_left -= len(recording.text)
@@ -83,19 +85,20 @@ class _RunReader:
                 too_large.append(recording.name)
                 continue
             self._number += 1
-            terminals.append(build_terminal(f"cast-{self._number}", recording))
-        run = _build_run(title, test.name, artifacts.read_transcript(parent, name, test.slug))
+            terminals.append(build_terminal(f"cast-{self._number}", recording, steps))
+        run = _build_run(title, test.name, artifacts.read_transcript(parent, name, test.slug), steps)
         return run.replace(status=test.status, terminals=terminals, too_large=too_large, is_open=is_open)
 
 
-def _build_run(title: str, name: str, transcript: str) -> ShownRun:
+def _build_run(title: str, name: str, transcript: str, steps: Sequence[artifacts.TestStep] = ()) -> ShownRun:
     return ShownRun(
         title=title,
         name=name,
         status="",
-        lines=split_transcript(transcript[:MAX_TRANSCRIPT_CHARACTERS]) if transcript else [],
+        lines=split_transcript(transcript[:MAX_TRANSCRIPT_CHARACTERS], steps) if transcript else [],
         hidden_characters=max(0, len(transcript) - MAX_TRANSCRIPT_CHARACTERS),
         terminals=[],
+        steps=steps,
         too_large=[],
         is_open=False,
     )

@@ -2,7 +2,7 @@
 
 function play(place) {
   const data = JSON.parse(document.getElementById(place.dataset.cast).textContent);
-  AsciinemaPlayer.create({ data }, place, { fit: "width", idleTimeLimit: 2, poster: "npt:1:0:0", terminalFontSize: "13px" });
+  place.player = AsciinemaPlayer.create({ data }, place, { fit: "width", idleTimeLimit: 2, poster: "npt:1:0:0", terminalFontSize: "13px" });
 }
 
 for (const place of document.querySelectorAll(".player")) {

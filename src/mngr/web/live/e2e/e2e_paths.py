@@ -37,4 +37,6 @@ def render_test(artifacts_dir: str, run: str, slug: str) -> str:
     """Return the page of one test with its transcript and recordings."""
     test = artifacts.load_test(artifacts_dir, run, slug)
     transcript = artifacts.read_transcript(artifacts_dir, run, slug)
-    return e2e_run_pages.render_test(run, test, transcript, list(artifacts.read_recordings(artifacts_dir, run, test)))
+    steps = artifacts.read_steps(artifacts_dir, run, slug)
+    recordings = list(artifacts.read_recordings(artifacts_dir, run, test))
+    return e2e_run_pages.render_test(run, test, transcript, recordings, steps)
