@@ -104,6 +104,13 @@ def suggest_closest(word: str, known: Sequence[str]) -> str | None:
     return f"did you mean {closest!r}?" if typos <= limit else None
 
 
+def _get_replacement_cost(letter: str, other: str) -> int:
+    """Return how many typos it counts to write one letter in place of the other."""
+    if letter == other:
+        return 0
+    return 3 if letter.isdigit() and other.isdigit() else 1
+
+
 def _count_typos(word: str, other: str) -> int:
     """Return how many letters were added, left out, replaced or swapped to make `word` from `other`.
 
@@ -114,8 +121,9 @@ def _count_typos(word: str, other: str) -> int:
     for row, letter in enumerate(word):
         current = [row + 1]
         for column, expected in enumerate(other):
-            replacement = 0 if letter == expected else 3 if letter.isdigit() and expected.isdigit() else 1
-            best = min(last[column] + replacement, last[column + 1] + 1, current[column] + 1)
+            best = min(
+                last[column] + _get_replacement_cost(letter, expected), last[column + 1] + 1, current[column] + 1
+            )
             if row and column and letter == other[column - 1] and expected == word[row - 1]:
                 best = min(best, before_last[column - 1] + 1)
             current.append(best)

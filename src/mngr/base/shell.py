@@ -230,7 +230,11 @@ def spawn(
         if fd != target_fd
     ]
     variables = os.environ if env is None else env
-    group: dict[str, Any] = {"setpgroup": 0} if is_leader else {"setsid": True} if terminal else {}
+    group: dict[str, Any] = {}
+    if is_leader:
+        group = {"setpgroup": 0}
+    elif terminal:
+        group = {"setsid": True}
     try:
         pid = os.posix_spawnp(
             argv[0], list(argv), variables, file_actions=actions, setsigdef=_RESTORED_SIGNALS, **group

@@ -214,7 +214,8 @@ class CodingAgentKind:
         """Return the program's own status as text with its time, or None when it has written none."""
         if evidence.program_status is None:
             return None
-        status, waiting_for = evidence.program_status.get("status"), evidence.program_status.get("waitingFor")
+        status = evidence.program_status.get("status")
+        waiting_for = evidence.program_status.get("waitingFor")
         text = f"the status file of the program reports {status}" + (f" ({waiting_for})" if waiting_for else "")
         return text, format_milliseconds(evidence.program_status.get("statusUpdatedAt"))
 

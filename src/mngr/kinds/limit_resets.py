@@ -32,10 +32,8 @@ def parse_reset(match: re.Match[str], since: str | None, now: float, zone: str |
     import datetime
 
     part = match.groupdict()
-    hour, minute = (
-        int(part["hour"]) % 12 + (12 if part["half"].lower() == "pm" else 0),
-        int(part["minute"] or 0),
-    )
+    hour = int(part["hour"]) % 12 + (12 if part["half"].lower() == "pm" else 0)
+    minute = int(part["minute"] or 0)
     if hour > 23 or minute > 59:
         return None
     try:

@@ -215,7 +215,9 @@ class AgentActions:
             code = self._fleet.get(name).exit_code
         except MngrError:
             return ""
-        return ": its program is not installed" if code == 127 else f": exit code {code}" if code else ""
+        if code == 127:
+            return ": its program is not installed"
+        return f": exit code {code}" if code else ""
 
     def _has_message(self, name: str, text: str) -> bool:
         """True when the agent's transcript contains the text as a user message."""

@@ -115,7 +115,8 @@ class Governor:
         max_working = min(limits.max_agents, max(1, int(self.max_parallel)))
         reason = "rate limits have reduced the number of agents" if max_working < limits.max_agents else None
         if load.settled == 0 and 0 < limits.canary < max_working:  # only a few agents run until the first one finishes
-            max_working, reason = limits.canary, "mngr waits until one of the first agents has finished (--canary)"
+            max_working = limits.canary
+            reason = "mngr waits until one of the first agents has finished (--canary)"
         max_starting = max(1, int(self._max_starting)) * max(1, limits.starting_per_host)
         return LaunchAllowance(
             count=max(0, min(max_working - load.working, max_starting - load.starting)), reason=reason

@@ -62,7 +62,8 @@ class Messenger:
     def _send_message(self, slug: str, reason: str, text: str) -> None:
         """Send the text from a worker thread, so that one hung agent does not delay the others."""
         self.message_reasons[slug] = reason
-        task, timeout = self._state.current.tasks[slug], min(self._governor.limits.stall_timeout, 30.0)
+        task = self._state.current.tasks[slug]
+        timeout = min(self._governor.limits.stall_timeout, 30.0)
         self._workers.submit(JobKind.REMIND, slug, lambda: self._actions.send_message(task, text, timeout), task.host)
 
     def park_task(self, task: TaskState, view: AgentView, now: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mngr.api import Fleet
@@ -170,7 +171,8 @@ class Scheduler:
 
     def _launch_task(self, task: TaskState) -> None:
         slug, attempt = task.task.slug, task.attempt + 1
-        agent, pooled_host = self._actions.choose_agent_name(task.task, attempt), self._host_pool.assign_host(slug)
+        agent = self._actions.choose_agent_name(task.task, attempt)
+        pooled_host = self._host_pool.assign_host(slug)
         host = pooled_host.name if pooled_host is not None else None
         base = self._recipe.choose_base(task)
         self._write(journal_rows.LaunchRow(slug=slug, agent=agent, attempt=attempt, base=base, host=host))
@@ -333,11 +335,10 @@ class Scheduler:
     def _start_pull(self, task: TaskState, close_reason: str | None = None) -> None:
         self._write(journal_rows.PullRow(slug=task.task.slug, close_reason=close_reason))
         task = self._state.tasks[task.task.slug]
-        final, actions = close_reason is not None or task.reminders >= reminders.MAX_REMINDERS, self._actions
-        tag = actions.find_host_tag(task.host)
-        self._workers.submit(
-            JobKind.PULL, task.task.slug, lambda: actions.collect_work(task, final=final, tag=tag), task.host
-        )
+        final = close_reason is not None or task.reminders >= reminders.MAX_REMINDERS
+        tag = self._actions.find_host_tag(task.host)
+        collect = partial(self._actions.collect_work, task, final=final, tag=tag)
+        self._workers.submit(JobKind.PULL, task.task.slug, collect, task.host)
 
     def _after_pull(self, slug: str, result: CollectedWork | MngrError) -> None:
         task = self._state.tasks[slug]

@@ -212,10 +212,8 @@ def _check_tmux_server(facts: dict[str, str]) -> DoctorCheck:
         return DoctorCheck(name="tmux server", found="not running; the first agent starts it")
     if "sessions" not in facts:
         answer = facts.get("server", "there is no server")
-        problem, hint = (
-            f"the tmux server does not answer, although agents should run: {answer}",
-            "mngr list --ids | mngr start -",
-        )
+        problem = f"the tmux server does not answer, although agents should run: {answer}"
+        hint = "mngr list --ids | mngr start -"
         return DoctorCheck(name="tmux server", status=WARNING, problem=problem, hint=hint)
     return DoctorCheck(name="tmux server", found=f"answers, sessions: {facts['sessions']}")
 

@@ -164,7 +164,10 @@ def _confirm_estimate(open_run: _OpenRun, prepared: PreparedTests, recipe: TmrRe
 
 def _work_and_verify(open_run: _OpenRun, prepared: PreparedTests, recipe: TmrRecipe) -> None:
     """Run one agent per task. When an agent ends, the scheduler lets the recipe check the agent's claim."""
-    fleet, run, plan, journal = open_run.fleet, open_run.run, open_run.plan, open_run.journal
+    fleet = open_run.fleet
+    run = open_run.run
+    plan = open_run.plan
+    journal = open_run.journal
     options, run_state = build_agent_options(plan), JournaledState(journal, open_run.on_row)
     checks = open_run.clean_rooms.max_rooms
     try:

@@ -56,7 +56,10 @@ class TmrRecipe:
         clean_rooms: CleanRoomPool,
         blocks: dict[str, str],
     ) -> None:
-        self._local, self._run, self._plan, self._judges = local, run, plan, clean_rooms
+        self._local = local
+        self._run = run
+        self._plan = plan
+        self._clean_rooms = clean_rooms
         self._cache = ResultCache(get_cache_dir(local.home, run.root), "verify")
         self.receipt_runs: dict[tuple[str, str], list[TestRun]] = {}  # the runs behind the receipts, by commit and test
         self._tests = prepared.tests
@@ -79,7 +82,7 @@ class TmrRecipe:
         """Return tasks for root causes and single tests. Affected tests get tasks when their root cause is settled."""
         moves = list_facts(state, BaseMoved)
         self._base = moves[-1].commit if moves else self._plan.base
-        rows: list[JournalRow] = [*self._judges.hosts.list_new_rows()]
+        rows: list[JournalRow] = [*self._clean_rooms.hosts.list_new_rows()]
         rows += [row for root_cause in self._root_causes for row in self._plan_root_cause(state, root_cause)]
         # The scheduler asks in every turn. If the last test has its task, all others have theirs.
         if self._single_tests and make_slug(self._single_tests[-1].test.id) not in state.tasks:
@@ -271,7 +274,7 @@ class TmrRecipe:
             )
             receipt_dir = self._run.task_path(task.task.slug, "receipt")
             receipt = verify(
-                self._judges,
+                self._clean_rooms,
                 request,
                 self._build_verify_options(task),
                 cache=self._cache,
@@ -333,7 +336,7 @@ class TmrRecipe:
     @property
     def is_waiting_for_host(self) -> bool:
         """True when a receipt waits until the provider has capacity for a test host."""
-        return self._judges.hosts.is_waiting_for_capacity
+        return self._clean_rooms.hosts.is_waiting_for_capacity
 
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return the claimed outcome if its receipt confirms it, else the receipt's verdict and reason."""

@@ -233,7 +233,8 @@ def _read_paragraph(
             if not lexer.is_inside_open_text:
                 break
             suspect = suspect or lexer.outermost_open_quote
-        is_joined, is_quoted = lexer.is_escaped, lexer.is_quoted or lexer.pending_here_document is not None
+        is_joined = lexer.is_escaped
+        is_quoted = lexer.is_quoted or lexer.pending_here_document is not None
         code = lexer.add_line(line, number)
         if number in unclosed_lines or not join_lines:
             lexer = ShellLexer()

@@ -338,7 +338,8 @@ def _iter_cited_sections(docstring: str) -> Iterator[_Section]:
             n for n in nonempty if is_indented and _measure_indent(lines[n]) <= depth and not lines[n - 1].strip()
         ]
         cited = [number for number in nonempty if number < (remarks or [index])[0]]
-        first_line, last_line = (label if rest else cited[0] if cited else label), (cited or [label])[-1]
+        first_line = cited[0] if cited and not rest else label
+        last_line = (cited or [label])[-1]
         first_text = [rest] if rest else []
         yield _Section(
             first=first_line,

@@ -51,7 +51,11 @@ class _Parser:
     """A recursive descent parser that turns the tokens into one predicate."""
 
     def __init__(self, text: str, tokens: list[tuple[str, str]], fields: tuple[str, ...]) -> None:
-        self.text, self.tokens, self.fields, self.at, self.depth = text, tokens, fields, 0, 0
+        self.text = text
+        self.tokens = tokens
+        self.fields = fields
+        self.at = 0
+        self.depth = 0
 
     def peek_token(self) -> tuple[str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")

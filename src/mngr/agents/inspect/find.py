@@ -43,7 +43,8 @@ def get_agent_location(ctx: Context, text: str) -> tuple[Host, str]:
     For a name that belongs to a remote host, do not check whether the agent still exists there.
     """
     if names_and_addresses.is_agent_name(text) and ctx.home.exists():
-        host_key, agent_id = record_store.find_host_of_name(ctx.home, text), record_store.find_id(ctx.home, text)
+        host_key = record_store.find_host_of_name(ctx.home, text)
+        agent_id = record_store.find_id(ctx.home, text)
         if host_key is not None and agent_id is not None:
             return ctx.get_host(*host_key), agent_id
     observed = observe_agent(ctx, text)

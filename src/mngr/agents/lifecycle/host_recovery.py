@@ -208,7 +208,8 @@ def _adapt_record(ctx: Context, record: AgentRecord) -> AgentRecord:
 
 def _unpack_agent_files(ctx: Context, record: AgentRecord, partial_dir: str) -> bool:
     """Unpack the agent's own files and return whether there are any. The agent wrote the archive, so check it first."""
-    archive, agent_dir = os.path.join(partial_dir, FILES_ARCHIVE), os.path.join(partial_dir, saved_directory.AGENT_DIR)
+    archive = os.path.join(partial_dir, FILES_ARCHIVE)
+    agent_dir = os.path.join(partial_dir, saved_directory.AGENT_DIR)
     try:
         if _get_file_size(archive):
             tar.check_archive(archive, only=(record.id,))

@@ -225,7 +225,8 @@ def _reserve(job: _RestoreJob, record: AgentRecord) -> None:
 
 def _restore_agent_files(job: _RestoreJob, record: AgentRecord) -> None:
     """Copy the agent's own files: its conversation, events, outputs and variables."""
-    source, target = os.path.join(job.saved_dir, AGENT_DIR), job.build_host.home.agent_dir(record.id)
+    source = os.path.join(job.saved_dir, AGENT_DIR)
+    target = job.build_host.home.agent_dir(record.id)
     os.makedirs(os.path.join(target, "outputs"), mode=0o700, exist_ok=True)
     all_names = sorted(os.listdir(source))
     names_to_copy = [name for name in all_names if name not in _NOT_RESTORED_FILES and not name.endswith(".new")]

@@ -31,7 +31,8 @@ def upload_agent(build_host: Host, host: Host, record: AgentRecord, source_copy:
     `source_copy` is a repository on the host from which the agent's repository gets the objects that it borrows here.
     Raise SourceObjectsMissing if that repository lacks any of them, MngrError or Unreachable if the upload fails.
     """
-    directory, work_dir = build_host.home.agent_dir(record.id), get_upload_work_dir(build_host, record)
+    directory = build_host.home.agent_dir(record.id)
+    work_dir = get_upload_work_dir(build_host, record)
     mode = "0"
     if record.transfer != "none":
         permissions = stat.S_IMODE(os.stat(work_dir).st_mode)

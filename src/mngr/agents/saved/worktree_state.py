@@ -126,7 +126,10 @@ def _parse_status(out: bytes) -> _StatusRows:
                 rows.changed.append(path)
         elif kind == "u":
             fields = rest.split(" ", 9)
-            modes, work_mode, oids, path = fields[2:5], fields[5], fields[6:9], fields[9]
+            modes = fields[2:5]
+            work_mode = fields[5]
+            oids = fields[6:9]
+            path = fields[9]
             rows.staged.append(path)
             rows.blobs.extend(oid for oid, mode in zip(oids, modes, strict=True) if mode not in _MODES_WITHOUT_BLOB)
             if work_mode == "000000":

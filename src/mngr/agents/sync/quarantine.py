@@ -227,7 +227,8 @@ def _check_links(local: Host, quarantine_dir: str, links: list[tuple[str, str]])
     contents = git.run(local, quarantine_dir, "cat-file", "--batch=", stdin=object_ids, git_command=git.SAFE_GIT)
     remaining = contents.out[1:]
     for (path, _), length in zip(links, map(int, sizes), strict=True):
-        target, remaining = remaining[:length].decode("utf-8", "surrogateescape"), remaining[length + 2 :]
+        target = remaining[:length].decode("utf-8", "surrogateescape")
+        remaining = remaining[length + 2 :]
         into_git = ".git" in (part.lower() for part in target.split("/"))
         if into_git or not files.is_link_inside(path.split("/"), target):
             raise CommitsRefused(

@@ -244,7 +244,9 @@ def parse_dollars(args: Args, key: str) -> float | None:
 
 def format_host_suffix(address: str | None) -> str:
     """Return the suffix that puts an agent on a host: `@HOST`, or nothing."""
-    return "" if not address else address if address.startswith("@") else f"@{address}"
+    if not address:
+        return ""
+    return address if address.startswith("@") else f"@{address}"
 
 
 def build_agent_request(cli: Cli, args: Args, prefix: str, kind: str) -> AgentOptions:

@@ -77,7 +77,8 @@ def run(cli: Cli, args: Args) -> int:
     """Serve the page until a signal arrives, or write pages to files."""
     from mngr.tutorial.paths import TutorialPaths
 
-    artifacts_dir, script = cli.context.resolve_path(args["e2e"]), TutorialPaths(cli.context).file
+    artifacts_dir = cli.context.resolve_path(args["e2e"])
+    script = TutorialPaths(cli.context).file
     if args["export"] is not None:
         return _export_pages(cli, args, artifacts_dir, script)
     try:

@@ -145,10 +145,8 @@ def _review_proposal(cli: Cli, proposal: BlockProposal) -> BlockProposal | None:
         cli.print_message(f"\n{proposal.heading}\n\n{proposal.text}\n\n{outcome}\n\n[k]eep, [e]dit or [d]rop?")
         answer = sys.stdin.readline().strip().lower()[:1]
         if answer == "e":
-            proposal, outcome = (
-                proposal.replace(text=_edit_in_editor(proposal.text)),
-                "changed by you; mngr did not run it",
-            )
+            proposal = proposal.replace(text=_edit_in_editor(proposal.text))
+            outcome = "changed by you; mngr did not run it"
         elif answer == "k":
             return proposal
         elif answer in ("d", ""):

@@ -95,7 +95,9 @@ def parse_line(row: str) -> ExpectedLine:
     else:
         low, comma, high = quantity.partition(",")
         least = int(low)
-        most = int(high) if high else _MAX_REPEATS if comma else least
+        most = least
+        if comma:
+            most = int(high) if high else _MAX_REPEATS
     return ExpectedLine(text, least, most)
 
 

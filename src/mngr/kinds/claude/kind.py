@@ -179,7 +179,8 @@ class ClaudeKind(CodingAgentKind):
     def _choose_latest_state(self, evidence: Evidence, state: AgentState) -> AgentState:
         """Return the state from the last hook or from Claude's own status file, whichever is newer."""
         own_status = evidence.program_status or {}
-        since, activity = format_milliseconds(own_status.get("statusUpdatedAt")), own_status.get("status")
+        since = format_milliseconds(own_status.get("statusUpdatedAt"))
+        activity = own_status.get("status")
         if since is not None and self._can_continue(evidence, state, since, activity):
             return state.replace(state="RUNNING", reason="settling")
         if since is None or (state.state != "STARTING" and (state.since or "") >= since):
@@ -215,10 +216,8 @@ class ClaudeKind(CodingAgentKind):
         if (state.state, state.reason) != ("WAITING", "end_of_turn") or not isinstance(message_time, str):
             return False
         try:
-            ended, message_at = (
-                time_format.parse_timestamp(state.since or ""),
-                time_format.parse_timestamp(message_time),
-            )
+            ended = time_format.parse_timestamp(state.since or "")
+            message_at = time_format.parse_timestamp(message_time)
         except ValueError:
             return False
         if ended - message_at > _CLOSE:

@@ -339,11 +339,16 @@ def _build_full_result(player: Player) -> dict[str, object]:
             }
         )
     tests = player.at.get("tests") or ["fail" if changes else "pass", "pass"]
-    outcome = "blocked" if tests[-1] == "fail" else "unchanged" if not changes else "improved"
+    if tests[-1] == "fail":
+        outcome = "blocked"
+    elif changes and tests[0] == "fail" and tests[-1] == "pass":
+        outcome = "fixed"
+    else:
+        outcome = "improved" if changes else "unchanged"
     return {
         "v": 1,
         "task": _get_job(player).task,
-        "outcome": "fixed" if changes and (tests[0], tests[-1]) == ("fail", "pass") else outcome,
+        "outcome": outcome,
         "before": tests[0],
         "after": tests[-1],
         "summary": "Played by a script.",

@@ -139,7 +139,8 @@ class OutputPattern:
     def __init__(self, provider: str, key: str, value: object) -> None:
         self._codes: list[int] = []
         self._texts: list[re.Pattern[str]] = []
-        for item in value if isinstance(value, list) else [] if value is None else [value]:
+        items = value if isinstance(value, list) else [value]
+        for item in items if value is not None else ():
             if isinstance(item, int) and not isinstance(item, bool):
                 self._codes.append(item)
                 continue

@@ -123,7 +123,8 @@ def _evaluate_literal(node: ast.expr, constants: Mapping[str, object]) -> object
             if isinstance(key, str)
         }
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _evaluate_literal(node.left, constants), _evaluate_literal(node.right, constants)
+        left = _evaluate_literal(node.left, constants)
+        right = _evaluate_literal(node.right, constants)
         if isinstance(left, list) or isinstance(right, list):
             return [*as_list(left), *as_list(right)]
     return None
@@ -204,9 +205,10 @@ def _convert_poetry_table(table: Mapping[str, object]) -> list[str]:
     """Return a table of requirements in poetry's form as requirements that pip reads."""
     requirements: list[str] = []
     for name, value in table.items():
-        version = value if isinstance(value, str) else value.get("version") if isinstance(value, dict) else None
+        details = value if isinstance(value, dict) else {"version": value}
+        version = details.get("version")
         if name.lower() != "python" and isinstance(version, str):
-            extras = _list_texts(value.get("extras")) if isinstance(value, dict) else []
+            extras = _list_texts(details.get("extras"))
             suffix = f"[{','.join(extras)}]" if extras else ""
             requirements.append(f"{name}{suffix}{_convert_poetry_version(version)}")
     return requirements

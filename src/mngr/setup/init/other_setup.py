@@ -28,7 +28,8 @@ def find_make_setup(host: Host, files: ProjectFiles) -> SetupCommand | None:
         python = VENV_PYTHON
     elif not tools and "venv" not in recipes and re.search(r"\bpip3?\b|\bpython3?\b", recipes):
         # The target installs into the active environment, which must not be the user's own.
-        command, python = f"python3 -m venv .venv && . .venv/bin/activate && make {target}", VENV_PYTHON
+        command = f"python3 -m venv .venv && . .venv/bin/activate && make {target}"
+        python = VENV_PYTHON
     return SetupCommand(
         command=command,
         reason=f"the target {target} of the Makefile",

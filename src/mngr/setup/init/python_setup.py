@@ -31,6 +31,9 @@ _TOOL_COMMANDS = {
     "poetry": ("POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install", "poetry run pip install"),
     "pdm": ("PDM_VENV_IN_PROJECT=1 pdm install", "pdm run python -m ensurepip && pdm run python -m pip install"),
 }
+# The options of each tool that install an extra or a group, where they are not --extra and --group.
+_EXTRA_OPTIONS = {"poetry": "--extras", "pdm": "-G"}
+_GROUP_OPTIONS = {"poetry": "--with", "pdm": "-G"}
 _FIND_PROGRAMS = 'for name; do if command -v "$name" >/dev/null 2>&1; then echo "$name"; fi; done'
 
 
@@ -95,9 +98,9 @@ def _build_tool_setup(
     options: list[str] = []
     for source in sources:
         if source.extra:
-            options += ["--extras" if tool == "poetry" else "-G" if tool == "pdm" else "--extra", source.extra]
+            options += [_EXTRA_OPTIONS.get(tool, "--extra"), source.extra]
         elif source.args[:1] == ("--group",):
-            options += ["--with" if tool == "poetry" else "-G" if tool == "pdm" else "--group", source.args[1]]
+            options += [_GROUP_OPTIONS.get(tool, "--group"), source.args[1]]
     declared = [*sources, *list_named_sources(files, DEV_NAMES)]
     missing = _list_missing(files, tests, adjustments, declared) if files.pyproject else list(adjustments.added)
     words = [missing_package.package for missing_package in missing]
@@ -218,7 +221,8 @@ def _choose_python(host: Host, files: ProjectFiles) -> str:
     """Return the interpreter for the environment: python3, or another one that the project requires."""
     required = get_text(files.get_table("project"), "requires-python")
     required = required or get_text(files.get_table("tool", "poetry", "dependencies"), "python")
-    lowest, limit = re.search(r"(?:>=|\^|~=?)\s*3\.(\d+)", required), re.search(r"<\s*3\.(\d+)", required)
+    lowest = re.search(r"(?:>=|\^|~=?)\s*3\.(\d+)", required)
+    limit = re.search(r"<\s*3\.(\d+)", required)
     minimum, end = int(lowest[1]) if lowest else 0, int(limit[1]) if limit else 99
     shown = host.run(["python3", "-c", "import sys; print(sys.version_info[1])"]).text
     if not shown.isdigit() or minimum <= int(shown) < end:

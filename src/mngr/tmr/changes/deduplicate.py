@@ -269,7 +269,8 @@ def _rebuild_changes(
     commits = write_commits(local, repo, specs)
     trees = list_trees(local, repo, [base, *commits])
     pairs = [(str(trees[0]), str(tree)) for tree in trees[1:]]
-    path_changes, file_edits = diff_trees(local, repo, pairs), list_file_edits(local, repo, pairs)
+    path_changes = diff_trees(local, repo, pairs)
+    file_edits = list_file_edits(local, repo, pairs)
     rebuilt = []
     for (change, _), commit, path_rows, edits in zip(requests, commits, path_changes, file_edits, strict=True):
         paths = sorted(row.path for row in path_rows)

@@ -77,7 +77,8 @@ def _find_proof(facts: PullRequestFacts, change: Change) -> RedGreenProof | None
 def _format_proof(proof: RedGreenProof, level: int) -> str:
     if proof.is_needed is None:
         return f"none, {format_text(proof.reason, 120)}"
-    before, without = format_text(proof.before or "no such test"), format_text(proof.without or "not run")
+    before = format_text(proof.before or "no such test")
+    without = format_text(proof.without or "not run")
     line = f"before: {before}; without the fix: {without}{_SAME_REASON_TEXTS[proof.is_same_reason]}; with it: pass"
     failure = format_code(proof.without_why or proof.before_why, 120) if level == 0 else ""
     return f"{line}. It failed with {failure}" if failure else line

@@ -283,7 +283,9 @@ def render_tasks(facts: PullRequestFacts, level: int = 0) -> str:
     summary = f"{format_count(task_count, 'task')} for {format_count(len(facts.excluded_groups), 'reason')}"
     if level >= 3:
         return f"{heading}{summary}: `mngr tmr status {facts.run}`."
-    max_reasons, max_length, max_tasks = (60, 60, 25)[level], (200, 100, 80)[level], (4, 1, 1)[level]
+    max_reasons = (60, 60, 25)[level]
+    max_length = (200, 100, 80)[level]
+    max_tasks = (4, 1, 1)[level]
     lines = [
         f"- {format_count(row.count, 'task')}: {format_text(row.reason, max_length)} · {format_list(row.tasks, max_tasks)}"
         for row in rows[:max_reasons]

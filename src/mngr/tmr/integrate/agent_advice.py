@@ -35,7 +35,10 @@ class Advisor:
     def __init__(
         self, fleet: Fleet, run: RunDir, plan: RunPlan, kind: str, timeout: float, report: Callable[[str], None]
     ) -> None:
-        self._fleet, self._run, self._plan, self._kind = fleet, run, plan, kind
+        self._fleet = fleet
+        self._run = run
+        self._plan = plan
+        self._kind = kind
         self._announce_row = make_row_announcer(report)
         self._limits = plan.limits.replace(timeout=timeout, deadline=timeout)
         self.usage = AgentUsage()
@@ -106,7 +109,10 @@ class _AdviceRecipe(UncheckedRecipe):
     """The recipe of a question: one task whose answer is a file."""
 
     def __init__(self, slug: str, base: str, prompt: str, read_answer: Callable[[str], Judgement]) -> None:
-        self.slug, self._base, self._prompt, self._read = slug, base, prompt, read_answer
+        self.slug = slug
+        self._base = base
+        self._prompt = prompt
+        self._read = read_answer
 
     def has_task(self, slug: str) -> bool:
         """True when the slug is this question's."""

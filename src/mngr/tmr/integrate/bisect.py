@@ -51,7 +51,10 @@ class Bisection:
         verdicts: Mapping[str, str],
         imported_files: Mapping[str, list[str] | None],
     ) -> None:
-        self._local, self._repo, self._base, self._suite = local, repo, base, suite
+        self._local = local
+        self._repo = repo
+        self._base = base
+        self._suite = suite
         self._composed_heads: dict[tuple[str, ...], str] = {}  # commits of the changes -> head of their composed branch
         self._positions: dict[str, int] = {}  # change id -> its position among the changes under test
         self._verdicts = verdicts  # results of the tests on the base, as far as they are known

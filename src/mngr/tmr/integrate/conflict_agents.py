@@ -172,7 +172,11 @@ class _ConflictRecipe(UncheckedRecipe):
         integrator: str | None,
         authors: _AuthorAgents,
     ) -> None:
-        self._local, self._run, self._plan, self._integrator, self._authors = local, run, plan, integrator, authors
+        self._local = local
+        self._run = run
+        self._plan = plan
+        self._integrator = integrator
+        self._authors = authors
         self._cases = cases
         self._case_by_slug = {slug: case for case in cases for _, slug in case.rounds}
 

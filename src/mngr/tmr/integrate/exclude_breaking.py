@@ -48,7 +48,11 @@ class BranchTrial:
     def __init__(
         self, local: Host, repo: str, base: str, suite: Suite, base_results: BaseResults, report: ProgressListener
     ) -> None:
-        self._local, self._repo, self._base, self._suite, self._say = local, repo, base, suite, report
+        self._local = local
+        self._repo = repo
+        self._base = base
+        self._suite = suite
+        self._report = report
         self._base_results = base_results
         self._known_flaky = {test for test, verdict in base_results.verdicts.items() if verdict == "flaky"}
         self.flaky: set[str] = set()  # tests that proved to be flaky in this trial
@@ -79,7 +83,7 @@ class BranchTrial:
                 new_exclusions = [failing_commit]
             for exclusion in new_exclusions:
                 if exclusion.proof is not None:
-                    self._say(f"excluded {exclusion.change}: {exclusion.reason}")
+                    self._report(f"excluded {exclusion.change}: {exclusion.reason}")
             new_exclusions += exclude_dependents(chosen, {exclusion.change for exclusion in new_exclusions})
             exclusions += new_exclusions
             chosen = remove_excluded(chosen, new_exclusions)
@@ -135,7 +139,7 @@ class BranchTrial:
             if tests is not None and not tests:
                 continue
             target = "the whole suite" if tests is None else format_count(len(tests), "test")
-            self._say(f"running {target}; changes on the branch: {len(chosen)}")
+            self._report(f"running {target}; changes on the branch: {len(chosen)}")
             while new_failures := self._find_new_failures(composed, tests, chosen):
                 exclusions = self._bisect_failures(chosen, new_failures)
                 if exclusions:

@@ -100,7 +100,10 @@ class _Integration:
     """One integration of a run."""
 
     def __init__(self, fleet: Fleet, run: RunDir, request: IntegrateRequest, report: ProgressListener) -> None:
-        self._fleet, self._run, self._order, self._say = fleet, run, request, report
+        self._fleet = fleet
+        self._run = run
+        self._request = request
+        self._report = report
         self._local = fleet.context.local_host
         self._plan: RunPlan = load_plan(run)
         self._began = time.monotonic()
@@ -121,14 +124,14 @@ class _Integration:
         onto = self._get_base()
         last = self._last_integration
         requests = self._list_exclusion_requests()
-        only = self._order.only or last.only
+        only = self._request.only or last.only
         only = None if only == "all" else only
         ranked = self._rank_ties()
         chosen, exclusions = self._select_changes(requests, only, ranked)
         suite = self._make_suite(onto)
         try:
-            trial = BranchTrial(self._local, self._run.repo, onto, suite, self._load_base_results(onto), self._say)
-            batches = BatchIntegration(self._local, self._run.repo, onto, trial, last.earlier_verdicts, self._say)
+            trial = BranchTrial(self._local, self._run.repo, onto, suite, self._load_base_results(onto), self._report)
+            batches = BatchIntegration(self._local, self._run.repo, onto, trial, last.earlier_verdicts, self._report)
             result = batches.integrate_changes(chosen, lambda: self._make_conflict_resolver(trial))
             integration = self._describe_branch(result.trial_result, [*exclusions, *result.exclusions], onto)
             integration = count_tests(suite, integration, self._baseline_verdicts, self._gathered.changes)
@@ -159,12 +162,12 @@ class _Integration:
     def _get_base(self) -> str:
         """Return the commit below the branch: the one that was named, now or earlier, else the run's base."""
         base = self._gathered.base
-        if self._order.onto is None:
+        if self._request.onto is None:
             return self._last_integration.onto or base
-        commit = git.find_commit(self._local, self._run.root, self._order.onto, git.SAFE_GIT)
+        commit = git.find_commit(self._local, self._run.root, self._request.onto, git.SAFE_GIT)
         if commit is None:
             raise NotFound(
-                f"--onto: there is no commit {self._order.onto!r}",
+                f"--onto: there is no commit {self._request.onto!r}",
                 "name a branch, a tag or a commit: mngr tmr integrate --onto main",
             )
         if commit != base:
@@ -174,7 +177,7 @@ class _Integration:
     def _list_exclusion_requests(self) -> list[ExclusionRequest]:
         """Return the exclusions that people asked for, now or earlier, without the withdrawn ones."""
         changes, commits = self._gathered.changes, self._last_integration.commits
-        for target in self._order.withdrawn:
+        for target in self._request.withdrawn:
             self._withdrawn_keys |= {change.key for change in get_changes(changes, target, commits)}
         requests = []
         for request in self._last_integration.requests:
@@ -182,7 +185,7 @@ class _Integration:
             keys = [key for key in refreshed.keys if key not in self._withdrawn_keys]
             if keys:
                 requests.append(refreshed.replace(keys=keys))
-        requests += [self._make_exclusion_request(target) for target in self._order.without]
+        requests += [self._make_exclusion_request(target) for target in self._request.without]
         ids = {change.key: change.id for change in changes}
         return [request.replace(changes=[ids[key] for key in request.keys if key in ids]) for request in requests]
 
@@ -193,8 +196,8 @@ class _Integration:
         shared = list_shared_changes(changes, target)
         if shared:
             names = ", ".join(change.id for change in shared)
-            self._say(f"these changes stay in the branch, because tasks other than {target} also made them: {names}")
-        reason = clean_untrusted_text.clean_line(self._order.reason, 1000)
+            self._report(f"these changes stay in the branch, because tasks other than {target} also made them: {names}")
+        reason = clean_untrusted_text.clean_line(self._request.reason, 1000)
         if reason:
             self._new_rejections += [make_rejection(change, reason, self._run.name) for change in excluded]
         return make_exclusion_request(target, excluded, reason)
@@ -245,7 +248,7 @@ class _Integration:
         return summary if summary is not None and summary.head == integration.head else None
 
     def _make_conflict_resolver(self, trial: BranchTrial) -> ConflictResolver:
-        return ConflictResolver(self._fleet, self._run, self._plan, trial, self._order, self._say)
+        return ConflictResolver(self._fleet, self._run, self._plan, trial, self._request, self._report)
 
     def _sum_usage(self, conflicts: AgentUsage) -> dict[str, AgentUsage]:
         """Return what this integration used, by purpose."""
@@ -316,7 +319,7 @@ class _Integration:
             branch=get_branch_name(self._run),
             base=self._gathered.base,
             onto=onto,
-            onto_ref=self._order.onto or self._last_integration.onto_ref,
+            onto_ref=self._request.onto or self._last_integration.onto_ref,
             head=composed.head,
             tree=composed.tree,
             verdict="red" if result.regressions else passing_verdict,
@@ -332,7 +335,7 @@ class _Integration:
             pushed=self._last_integration.pushed,
             commits_by_people=self._last_integration.commits_by_people,
             isolation=self._last_integration.isolation,
-            report_url=self._order.report_url or self._last_integration.report_url,
+            report_url=self._request.report_url or self._last_integration.report_url,
         )
 
     def _list_baseline_failures(self) -> dict[str, str]:
@@ -351,7 +354,7 @@ class _Integration:
         if user_commits is not None:
             kept_commits = replay_commits(local, run.repo, integration.head, user_commits.commits)
         head = kept_commits[-1] if kept_commits else integration.head
-        if self._order.is_append_only and last is not None:
+        if self._request.is_append_only and last is not None:
             head = self._append_to_published(integration, head, user_commits)
             kept_commits = user_commits.commits if user_commits is not None else []
         if user_commits is not None:

@@ -37,7 +37,11 @@ class BatchIntegration:
         earlier_verdicts: EarlierVerdicts | None,
         report: Callable[[str], None],
     ) -> None:
-        self._local, self._repo, self._onto, self._trial, self._say = local, repo, onto, trial, report
+        self._local = local
+        self._repo = repo
+        self._onto = onto
+        self._trial = trial
+        self._report = report
         self._earlier_verdicts = earlier_verdicts
 
     def integrate_changes(self, chosen: list[Change], make_resolver: Callable[[], ConflictResolver]) -> BatchResult:
@@ -91,7 +95,7 @@ class BatchIntegration:
         conflicts = list_conflicts(self._local, self._repo, chosen)
         neighbours = map_conflicts(conflicts)
         first = choose_compatible(chosen, conflicts)
-        self._say(f"changes to integrate: {len(chosen)}, without a conflict: {len(first)}")
+        self._report(f"changes to integrate: {len(chosen)}, without a conflict: {len(first)}")
         result = self._trial.choose_changes(first)
         exclusions = {exclusion.change: exclusion for exclusion in result.exclusions}
         tried = {change.id for change in first}

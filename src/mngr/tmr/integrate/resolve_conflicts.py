@@ -51,7 +51,9 @@ class ConflictResolver:
         report: ProgressListener,
     ) -> None:
         self._fleet, self._run, self._plan = fleet, run, plan
-        self._trial, self._order, self._say = trial, request, report
+        self._trial = trial
+        self._request = request
+        self._report = report
         self._local = fleet.context.local_host
         self._tool = find_merge_tool(fleet.context.settings)
 
@@ -74,7 +76,7 @@ class ConflictResolver:
             resolved, exclusions = resolved + resolved_rows, exclusions + failed
         head = result.composed.head
         usage = AgentUsage()
-        answers = self._ask_agents(head, unresolved, change_by_id) if unresolved and self._order.rounds else {}
+        answers = self._ask_agents(head, unresolved, change_by_id) if unresolved and self._request.rounds else {}
         for change, exclusion in unresolved:
             answer = answers.get(change.id, ConflictResolution(tree=None))
             usage = add_usage(usage, answer.usage)
@@ -90,7 +92,7 @@ class ConflictResolver:
         self, head: str, unresolved: Sequence[tuple[Change, Exclusion]], change_by_id: dict[str, Change]
     ) -> dict[str, ConflictResolution]:
         """Return the resolutions of the authors and the integrator agent, by change id."""
-        kind, timeout = self._order.agent, self._order.conflict_timeout
+        kind, timeout = self._request.agent, self._request.conflict_timeout
         if kind is None and self._plan.agent not in (*KINDS_WITHOUT_ANSWERS, SCRIPTED):
             kind = self._plan.agent
         items = [_make_item(head, change, exclusion, change_by_id) for change, exclusion in unresolved]
@@ -101,8 +103,8 @@ class ConflictResolver:
             self._plan,
             limits,
             items,
-            kind if self._order.rounds > 1 else None,
-            make_row_announcer(self._say),
+            kind if self._request.rounds > 1 else None,
+            make_row_announcer(self._report),
         )
 
     def _try_resolution(
@@ -131,7 +133,7 @@ class ConflictResolver:
             reason = f"{exclusion.reason}; {describe_resolver(resolution.by)} merged it, but then {test} fails: {after.regressions[test]}"
             return result, [], [exclusion.replace(reason=reason)]
         record_resolution(self._local, self._run, head, change, resolution.tree)
-        self._say(f"{describe_resolver(resolution.by)} resolved the conflict of {change.id}")
+        self._report(f"{describe_resolver(resolution.by)} resolved the conflict of {change.id}")
         row = ResolvedConflict(change=change.id, by=resolution.by, agent=resolution.agent, others=exclusion.others)
         return after, [row], []
 

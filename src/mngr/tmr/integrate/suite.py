@@ -69,7 +69,11 @@ class Suite:
         cache: ResultCache,
         seconds: Mapping[str, float],
     ) -> None:
-        self._local, self._repo, self._plan, self._rooms, self._cache = local, repo, plan, clean_rooms, cache
+        self._local = local
+        self._repo = repo
+        self._plan = plan
+        self._rooms = clean_rooms
+        self._cache = cache
         self._runner = choose_runner_of_plan(plan)
         self._seconds = seconds  # duration of each test, as far as it is known
         self.expected_seconds = sum(seconds.values())

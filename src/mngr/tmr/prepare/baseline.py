@@ -116,7 +116,9 @@ class _BaselineWorker:
         get_artifact_dir: Callable[[TestFunction, int], str | None] | None,
     ) -> None:
         self._queue, self._runner, self._plan = queue, runner, plan
-        self._on_run_end, self._on_lines, self._get_artifact_dir = on_run_end, on_lines, get_artifact_dir
+        self._on_run_end = on_run_end
+        self._on_lines = on_lines
+        self._get_artifact_dir = get_artifact_dir
         self._record_lock = threading.Lock()
         self._lost_hosts = 0
         self.errors: list[BaseException] = []

@@ -143,10 +143,8 @@ def _sign_code_failure(failure: Failure, kind: str, test: str) -> FailureSignatu
         return FailureSignature(
             kind="program", exception=exception, frame=location, message=normalize_message(exception, message)
         )
-    exception, message = (
-        failure.exception,
-        first_line(failure.message or failure.text.strip().rpartition("\n")[2]),
-    )
+    exception = failure.exception
+    message = first_line(failure.message or failure.text.strip().rpartition("\n")[2])
     is_check = exception.rpartition(".")[2] == "AssertionError" or not exception
     frame = _find_frame(failure, shared=kind != "call" or not is_check)
     if kind == "collect":
@@ -177,7 +175,9 @@ def _find_frame(failure: Failure, *, shared: bool) -> Frame | None:
     code_frames = [frame for frame in project_frames if not is_test_code(frame.path)]
     if code_frames:
         return code_frames[-1]
-    return (project_frames[-1] if shared else project_frames[0]) if project_frames else None
+    if not project_frames:
+        return None
+    return project_frames[-1] if shared else project_frames[0]
 
 
 def _is_own_test_frame(frame: Frame, test: str) -> bool:

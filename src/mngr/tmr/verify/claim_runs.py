@@ -36,7 +36,10 @@ class ClaimRunner:
         on_run: Callable[[TestFunction, TestRun], None] | None,
     ) -> None:
         self.repo, self.cache, self.keep = request.source or clean_rooms.repo, cache, artifacts_dir
-        self._rooms, self._claim, self._how, self._done = clean_rooms, request, options, on_run
+        self._rooms = clean_rooms
+        self._request = request
+        self._options = options
+        self._on_run = on_run
         self._runner = choose_runner(options)
         object_ids = git.run_checked(
             clean_rooms.fleet.context.local_host,
@@ -51,7 +54,7 @@ class ClaimRunner:
 
     def run_all(self, *, trace: bool) -> tuple[list[TestRun], list[TestRun]]:
         """Run the test k times, and each affected test once. The seed decides the order."""
-        request, options = self._claim, self._how
+        request, options = self._request, self._options
         order = [request.test] * max(1, options.runs) + [
             test for test in request.affected_tests if test.id != request.test.id
         ]
@@ -74,7 +77,7 @@ class ClaimRunner:
         trace: bool = False,
     ) -> TestRun:
         """Run a test once. `files` replaces files of the commit, and `trace` records the executed lines."""
-        options = self._how
+        options = self._options
         run_options = RunOptions(
             seed=options.seed + number, files=files, resolve=resolve, program=options.program, trace=trace
         )
@@ -93,19 +96,19 @@ class ClaimRunner:
             run = self._run_uncached(test, run_options)
             if self.cache is not None:
                 self.cache.put(key, run)
-        if self._done is not None and files is None:
-            self._done(test, run)
+        if self._on_run is not None and files is None:
+            self._on_run(test, run)
         return run
 
     def find_or_run_experiments(self, run: Callable[[], ExperimentReport]) -> ExperimentReport:
         """Return the cached report of the experiments with exactly this claim, or run them now."""
         if self.cache is None:
             return run()
-        options, test = self._how, self._claim.test
+        options, test = self._options, self._request.test
         key = [
             "experiments",
             _RULES_VERSION,
-            [self.commit, self._claim.base],
+            [self.commit, self._request.base],
             [self._runner.command(test.id), test.ids],
             [options.level, options.seed, options.timeout],
             self._rooms.cache_key,
@@ -118,12 +121,12 @@ class ClaimRunner:
 
     def collect(self, paths: Sequence[str]) -> list[TestFunction]:
         """Return the tests of these files at the claimed commit."""
-        program = self._how.program
+        program = self._options.program
         return self._room.run(lambda room: self._runner.collect(room, paths, program=program)).tests
 
     def run_trials(self, trials: Sequence[Trial], budget: float) -> list[TrialRun | None]:
         """Run trials of the test in the clean room, with `budget` seconds for all that are not always wanted."""
-        options, test = self._how, self._claim.test
+        options, test = self._options, self._request.test
         return self._room.run(
             lambda room: run_trials(room, options, test, trials, budget=budget, seed=options.seed + 1)
         )

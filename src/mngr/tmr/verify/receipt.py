@@ -105,11 +105,14 @@ def _summarize_red_green(proofs: Sequence[RedGreenProof]) -> Experiment:
     unclear = [proof for proof in proofs if proof.is_needed is None]
     failed = [proof for proof in proofs if proof.is_needed is False]
     if failed:
-        outcome, reason = "failed", failed[0].reason or f"the test also passes without {_name_fixes(failed[0])}"
+        outcome = "failed"
+        reason = failed[0].reason or f"the test also passes without {_name_fixes(failed[0])}"
     elif unclear:
-        outcome, reason = "unclear", f"mngr could not revert {_name_fixes(unclear[0])}: {unclear[0].reason}"
+        outcome = "unclear"
+        reason = f"mngr could not revert {_name_fixes(unclear[0])}: {unclear[0].reason}"
     else:
-        outcome, reason = "passed", f"the test fails without {'the fix' if fixes == 1 else f'each of {fixes} fixes'}"
+        outcome = "passed"
+        reason = f"the test fails without {'the fix' if fixes == 1 else f'each of {fixes} fixes'}"
         if len(proofs) == 1 and fixes > 1:
             reason = f"the test fails without the {fixes} fixes together"
     return Experiment(
@@ -166,10 +169,8 @@ def make_receipt(
     if verdict in ("confirmed", "flaky"):
         doubt = next((row for row in experiments if row.prevents_confirmation), None)
         if doubt is not None:
-            verdict, reason = (
-                "unverified",
-                f"it passes, but the experiment {doubt.name} is {doubt.outcome}: {doubt.reason}",
-            )
+            verdict = "unverified"
+            reason = f"it passes, but the experiment {doubt.name} is {doubt.outcome}: {doubt.reason}"
         refused = [finding for finding in blank.all_findings if finding.level == "refuse"]
         if refused:
             verdict, reason = "refuted", f"it passes, but {_describe_refusals(refused)}"

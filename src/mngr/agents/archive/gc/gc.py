@@ -64,7 +64,9 @@ def collect_garbage(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
 
 def _run_task(task: CleanupTask, dry_run: bool) -> Outcome:
     """Run a cleanup task, unless this is a dry run, and return its outcome."""
-    action = task.action if task.run is None else "would clean" if dry_run else "cleaned"
+    action = task.action
+    if task.run is not None:
+        action = "would clean" if dry_run else "cleaned"
     error: MngrError | None = None
     if task.run is not None and not dry_run:
         try:

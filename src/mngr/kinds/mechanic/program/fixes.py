@@ -199,7 +199,8 @@ def _reword_expectation(files: WorkspaceFiles, case: ObservedCase, check: Observ
 
 def _describe_change(old: list[str], new: list[str]) -> str:
     """Return a summary of the lines that changed."""
-    removed, added = [row for row in old if row not in new], [row for row in new if row not in old]
+    removed = [row for row in old if row not in new]
+    added = [row for row in new if row not in old]
     suffix = f" (and {len(removed) - 1} more)" if len(removed) > 1 else ""
     return f"expect `{' '.join(added[0].split())[:50]}` instead of `{' '.join(removed[0].split())[:50]}`{suffix}"
 

@@ -218,7 +218,9 @@ class _TestRepair:
 
     def _split_changes(self) -> None:
         """Separate the changes to the tutorial and its citations from the changes to the test."""
-        current, first, tutorial = self.files.read_changed_files(), self.files.first, self.files.tutorial
+        current = self.files.read_changed_files()
+        first = self.files.first
+        tutorial = self.files.tutorial
         self.stages["FIX_TUTORIAL"] = {
             path: text if path == tutorial else source_edits.merge_citations(first[path], text)
             for path, text in current.items()
@@ -288,8 +290,10 @@ class _TestRepair:
         has_changes = any(self.summaries.values())
         if after != "pass" or (self.escalations and not has_changes):
             outcome = "blocked"
+        elif before != "pass":
+            outcome = "fixed"
         else:
-            outcome = "fixed" if before != "pass" else "improved" if has_changes else "unchanged"
+            outcome = "improved" if has_changes else "unchanged"
         lines = [row for rows in self.summaries.values() for row in rows] + [
             escalation.title for escalation in self.escalations
         ]

@@ -29,7 +29,7 @@ from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.runners.choose import choose_runner
 from mngr.tmr.runners.pytest.runner import PytestOptions
 from mngr.tmr.runners.test_run import Failure, TestFunction, first_line
-from mngr.tmr.verify.audit.stub_audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test
+from mngr.tmr.verify.audit.stub_audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test, get_outcome_of_gaps
 
 _CHDIR_SCRIPT = 'cd "$1" && shift && exec "$@"'
 _RULES_VERSION = "4"  # increased when the same test may be judged differently
@@ -262,7 +262,7 @@ def _derive_outcome(outcome: str, rules: list[str]) -> str:
     """Return the outcome that remains when only the gaps of some modes count."""
     if outcome not in ("vacuous", "unguarded"):
         return outcome
-    return "vacuous" if "vacuous" in rules else "unguarded" if rules else "guarded"
+    return get_outcome_of_gaps(rules)
 
 
 def _fingerprint_program(program: str) -> str:

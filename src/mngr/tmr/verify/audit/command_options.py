@@ -41,7 +41,11 @@ def list_options(args: Sequence[str], takes_value: Callable[[str], bool | None])
                 not equals and index + 1 < len(words) and (words[index + 1] == "-" or words[index + 1][:1] != "-")
             )
             takes = takes_value(flag) if has_next else False
-            options.append((flag, [alone] if takes is False else [pair] if takes else [pair, alone]))
+            if takes is None:  # Nobody knows whether the next word belongs to the option.
+                ranges = [pair, alone]
+            else:
+                ranges = [pair] if takes else [alone]
+            options.append((flag, ranges))
             width = 2 if takes else 1
         index += width
     return options

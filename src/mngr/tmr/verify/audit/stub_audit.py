@@ -17,7 +17,7 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from mngr.base.model import Struct
 from mngr.base.shell import join
@@ -129,7 +129,10 @@ def audit_test(
         outcome, why, holes = _run_audit(runner, test, program, modes, on_first_run)
     except _AuditBudgetExhausted as error:
         is_vacuous = any(hole.rule == "vacuous" for hole in runner.holes)
-        outcome, why, holes, modes = ("vacuous" if is_vacuous else "left"), str(error), runner.holes, ()
+        outcome = "vacuous" if is_vacuous else "left"
+        why = str(error)
+        holes = runner.holes
+        modes = ()
     return AuditResult(
         test=test.id, outcome=outcome, why=why, holes=holes, modes=list(modes), runs=runner.runs, seconds=runner.seconds
     )
@@ -273,8 +276,14 @@ def _run_audit(
             holes.append(_make_gap(runner, test, program, "vacuous", "each", relevant[0], sentence))
     if "drop" in modes:
         _audit_options(runner, test, program, [call for call in relevant if call.normalized_args not in unguarded])
-    rules = {hole.rule for hole in holes}
-    return ("vacuous" if "vacuous" in rules else "unguarded" if rules else "guarded"), "", holes
+    return get_outcome_of_gaps({hole.rule for hole in holes}), "", holes
+
+
+def get_outcome_of_gaps(rules: Collection[str]) -> str:
+    """Return the outcome of an audit that found gaps by these rules."""
+    if "vacuous" in rules:
+        return "vacuous"
+    return "unguarded" if rules else "guarded"
 
 
 def _find_unnoticed_call(runner: _StubRunner, mode: str, calls: list[ProgramCall]) -> ProgramCall | None:

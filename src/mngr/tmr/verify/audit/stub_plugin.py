@@ -67,7 +67,9 @@ def _write_json(name: str, data: object) -> None:
 
 def pytest_runtest_protocol(item: Any) -> None:
     file = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
-    _running_test.id, _running_test.phase, _running_test.file = observer.get_node_id(item), "setup", file
+    _running_test.id = observer.get_node_id(item)
+    _running_test.phase = "setup"
+    _running_test.file = file
 
 
 def pytest_runtest_call(item: Any) -> None:

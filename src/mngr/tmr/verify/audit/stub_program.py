@@ -49,7 +49,9 @@ class _Plan:
         self.words: list[str] = data["words"]
         self.cut: list[int] = data["cut"] or []
         self.search_path: str = data["path"]
-        self._mode, self._phase, self._normalized_args = data["mode"], data["phase"], data["normalized_args"]
+        self._mode = data["mode"]
+        self._phase = data["phase"]
+        self._normalized_args = data["normalized_args"]
 
     def choose_action(self, phase: "Any", normalized_args: "list[str]") -> str:
         """Return the action for a call: nop, help or drop, or an empty string for a normal call."""

@@ -236,7 +236,10 @@ def check_paths(
 def _check_kind(change: ChangedFile, kind: str, policy: PathPolicy, shared: bool) -> Iterator[Finding]:
     for path in dict.fromkeys(filter(None, (change.path, change.old_path))):
         row = get_path_rule(path, policy)
-        level = "allow" if kind in row.allow else "note" if kind in row.note else row.level
+        if kind in row.allow:
+            level = "allow"
+        else:
+            level = "note" if kind in row.note else row.level
         if shared and row.shared and kind in CHANGE_KINDS:
             level = row.shared
         if row.name == "implementation" and kind == "FIX_DOC" and is_only_words(change.old, change.new):

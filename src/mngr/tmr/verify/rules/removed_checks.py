@@ -68,10 +68,8 @@ class _Comparison:
         effective = [check for check in gained if all(check is not other for other, _ in vacuous)]
         moved = [check for check in lost if self._gained_in_file[check.text] or check.text in self._moved]
         if moved:
-            line, what = (
-                self._new.functions[name].lineno,
-                f"{name}: another function of the file now contains its check",
-            )
+            line = self._new.functions[name].lineno
+            what = f"{name}: another function of the file now contains its check"
             yield self._build_finding("check-moved", "note", line, what, moved[0].text)
         lost = [check for check in lost if check not in moved]
         helper = self._find_new_helper(name)

@@ -58,7 +58,10 @@ class SimilarCallsDecorator:
     """Decorates functions. Each decorated function is also called with similar input."""
 
     def __init__(self, report: str, seed: int, most: int, seconds: float) -> None:
-        self._report, self._seed, self._most, self._seconds = report, seed, most, seconds
+        self._report = report
+        self._seed = seed
+        self._most = most
+        self._seconds = seconds
         self._known: dict[str, set[str]] = {}
 
     def __call__(self, name: str) -> Callable[[Any], Any]:

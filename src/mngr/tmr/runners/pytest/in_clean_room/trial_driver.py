@@ -364,7 +364,8 @@ def _run_child(number: int, trial: Any, report_fd: int, output_fd: int, foreign_
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         most = _MAX_ADDRESS_SPACE if hard == resource.RLIM_INFINITY else min(hard, _MAX_ADDRESS_SPACE)
         resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-        observer_text, plugins = unpack(FACTS["observer"]).decode(), json.loads(unpack(FACTS["plugins"]))
+        observer_text = unpack(FACTS["observer"]).decode()
+        plugins = json.loads(unpack(FACTS["plugins"]))
         settings = {**trial["settings"], "fd": report_fd, "repo": FACTS["repo"]}
         settings["plugins"] = {name: plugins[name] for name in trial["plugins"]}
         args, variables = list(trial["args"]), dict(trial["env"])
