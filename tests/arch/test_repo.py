@@ -31,6 +31,11 @@ def test_no_source_file_is_longer_than_450_lines() -> None:
     assert {str(path): size for path, size in sizes.items() if size > 450} == {}
 
 
+def test_the_formatter_lays_out_every_source_file() -> None:
+    marks = re.compile(r"# fmt: *(skip|off)")
+    assert [str(path) for path in (ROOT / "src").rglob("*.py") if marks.search(path.read_text())] == []
+
+
 def test_no_file_names_a_package_index() -> None:
     # The names are concatenated, so that this file does not contain them.
     marks = [

@@ -8,9 +8,15 @@ from rich.text import Text
 from mngr.overview.agent_details import AgentDetail, Span
 
 _STYLES = {
-    "bold": "bold", "dim": "dim", "warning": "yellow", "heading": "bold cyan", "tool": "magenta", "added": "green",
-    "removed": "red", "hunk": "cyan",
-}  # fmt: skip
+    "bold": "bold",
+    "dim": "dim",
+    "warning": "yellow",
+    "heading": "bold cyan",
+    "tool": "magenta",
+    "added": "green",
+    "removed": "red",
+    "hunk": "cyan",
+}
 
 
 def build_texts(detail: AgentDetail) -> list[Text]:

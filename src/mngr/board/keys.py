@@ -34,11 +34,27 @@ KEYS = (
     ("q", "quit", "Leave the board; the agents continue"),
 )
 KEY_NAMES = {
-    "enter": "Enter", "space": "Space", "asterisk": "*", "slash": "/", "question_mark": "?", "escape": "Escape",
-    "j,down": "j, Down", "k,up": "k, Up", "pagedown": "PageDown", "pageup": "PageUp", "ctrl+d": "Ctrl-d",
+    "enter": "Enter",
+    "space": "Space",
+    "asterisk": "*",
+    "slash": "/",
+    "question_mark": "?",
+    "escape": "Escape",
+    "j,down": "j, Down",
+    "k,up": "k, Up",
+    "pagedown": "PageDown",
+    "pageup": "PageUp",
+    "ctrl+d": "Ctrl-d",
     "ctrl+u": "Ctrl-u",
-}  # fmt: skip
+}
 FOOTER_LABELS = {
-    "enter": "Attach", "n": "Next", "m": "Message", "a": "Allow", "d": "Deny", "p": "Pull", "slash": "Filter",
-    "question_mark": "Keys", "q": "Quit",
-}  # fmt: skip
+    "enter": "Attach",
+    "n": "Next",
+    "m": "Message",
+    "a": "Allow",
+    "d": "Deny",
+    "p": "Pull",
+    "slash": "Filter",
+    "question_mark": "Keys",
+    "q": "Quit",
+}

@@ -11,9 +11,16 @@ from mngr.base.model import Outcome, Struct
 from mngr.base.size_format import format_count
 from mngr.overview.agent_cards import describe_state
 
-ALLOW, DENY, MESSAGE, PULL, STOP, START, DESTROY, UNDESTROY, LABEL = ACTIONS = (
-    "allow", "deny", "message", "pull", "stop", "start", "destroy", "undestroy", "label",
-)  # fmt: skip
+ALLOW = "allow"
+DENY = "deny"
+MESSAGE = "message"
+PULL = "pull"
+STOP = "stop"
+START = "start"
+DESTROY = "destroy"
+UNDESTROY = "undestroy"
+LABEL = "label"
+ACTIONS = (ALLOW, DENY, MESSAGE, PULL, STOP, START, DESTROY, UNDESTROY, LABEL)
 
 
 class Action(Struct):

@@ -22,9 +22,16 @@ NEED_WORDS = {
     "review": "finished",
 }
 DONE_WORDS = {
-    ALLOW: "allowed", DENY: "denied", MESSAGE: "sent a message to", PULL: "pulled", STOP: "stopped",
-    START: "started", DESTROY: "moved to the trash:", UNDESTROY: "restored", LABEL: "labelled",
-}  # fmt: skip
+    ALLOW: "allowed",
+    DENY: "denied",
+    MESSAGE: "sent a message to",
+    PULL: "pulled",
+    STOP: "stopped",
+    START: "started",
+    DESTROY: "moved to the trash:",
+    UNDESTROY: "restored",
+    LABEL: "labelled",
+}
 
 
 def list_counts(agents: Iterable[AgentCard]) -> list[str]:

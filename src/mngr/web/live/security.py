@@ -126,8 +126,13 @@ class AccessCheck:
             target = f"{path}{f'?{rest}' if rest else ''}#{TOKEN_PARAMETER}={given}"
             answer = RedirectResponse(target, 303)
             answer.set_cookie(
-                get_cookie_name(scope), self._access.cookie, httponly=True, samesite="strict", secure=self._access.is_secure, path="/"
-            )  # fmt: skip
+                get_cookie_name(scope),
+                self._access.cookie,
+                httponly=True,
+                samesite="strict",
+                secure=self._access.is_secure,
+                path="/",
+            )
             return answer
         if not hmac.compare_digest(_read_cookie(scope), self._access.cookie.encode()):
             return _refuse(401, "open the URL that mngr web prints; it contains a token")

@@ -27,9 +27,22 @@ from mngr.tmr.verify.claim import AgentClaim, Escalation, load_claim
 from mngr.tmr.verify.receipt import Receipt, find_receipt
 
 WORST_FIRST = (
-    "refuted", "failed", "blocked", "flaky", "unverified", "working", "talking", "launching", "pulling", "checking", "parked",
-    "queued", "fixed", "improved", "unchanged",
-)  # fmt: skip
+    "refuted",
+    "failed",
+    "blocked",
+    "flaky",
+    "unverified",
+    "working",
+    "talking",
+    "launching",
+    "pulling",
+    "checking",
+    "parked",
+    "queued",
+    "fixed",
+    "improved",
+    "unchanged",
+)
 
 
 class StateSpan(Struct):

@@ -18,10 +18,22 @@ MAX_DIFF_BYTES = 400_000  # Of all commits of a task.
 _MAX_COMMIT_LINES = 3_000  # Of one commit.
 _MAX_LINE_LENGTH = 2_000
 _LOG_ARGS = (
-    "-c", "core.bigFileThreshold=1m",  # Files above 1 MB count as binary, whatever they contain.
-    "log", "--no-show-signature", "--reverse", "--topo-order", "--max-count=200", "--no-color", "--no-ext-diff", "--no-textconv",
-    "--no-renames", "--no-notes", "--patch", "--submodule=short", "--format=%x00%H%n%an%n%B%n%x00",
-)  # fmt: skip
+    "-c",
+    "core.bigFileThreshold=1m",  # Files above 1 MB count as binary, whatever they contain.
+    "log",
+    "--no-show-signature",
+    "--reverse",
+    "--topo-order",
+    "--max-count=200",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--no-notes",
+    "--patch",
+    "--submodule=short",
+    "--format=%x00%H%n%an%n%B%n%x00",
+)
 _LIMIT_SCRIPT = 'limit=$1; shift; "$@" | head -c "$limit"'
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@")
 
