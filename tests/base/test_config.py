@@ -171,7 +171,7 @@ def test_an_invalid_settings_file_is_reported_with_its_path_and_problem(tmp_path
 def test_a_settings_file_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(MngrError, match="cannot read"):
+    with pytest.raises(MngrError, match="is not UTF-8"):
         config.read_settings_file(str(path))
 
 

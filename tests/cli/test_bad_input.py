@@ -196,7 +196,7 @@ def test_commands_fail_clearly_in_a_deleted_directory(mngr: MngrProgram, tmp_pat
         argv = ["sh", "-c", line, "sh", str(directory), str(BIN_DIR / "mngr"), *words]
         process = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=False)
         assert process.returncode == 1 and is_clear(ProgramResult(tuple(argv), 1, process.stdout, process.stderr))
-        assert "the current directory is gone" in process.stderr
+        assert "the current directory no longer exists" in process.stderr
 
 
 def test_commands_fail_clearly_after_the_work_dir_is_deleted(mngr: MngrProgram) -> None:

@@ -22,7 +22,7 @@ def test_a_question_that_the_person_has_not_seen_gets_no_answer(mngr: MngrProgra
     assert [outcome.ok for outcome in run_action(fleet, allow)] == [True]
     mngr("wait", "foo", "--state", "WAITING")
     (outcome,) = run_action(fleet, allow)
-    assert not outcome.ok and "another state than the one that you saw" in str(outcome.error)
+    assert not outcome.ok and "has changed since you saw it" in str(outcome.error)
 
 
 def test_an_action_on_an_agent_that_is_gone_is_a_failed_outcome(mngr: MngrProgram) -> None:

@@ -153,9 +153,11 @@ def _read_document(ctx: Context, path: str) -> Any:
 
     try:
         return tomlkit.parse(_read_text(ctx, path))
-    except (OSError, UnicodeDecodeError, TOMLKitError, RecursionError) as error:
+    except OSError as error:
+        raise MngrError(f"cannot read {path}: {error.strerror}", f"check its permissions: ls -l {path}") from None
+    except (UnicodeDecodeError, TOMLKitError, RecursionError) as error:
         raise MngrError(
-            f"cannot read {path}: {error}", f"correct the file, or rename it: mv {path} {path}.old"
+            f"{path} is not valid TOML: {error}", f"correct the file, or rename it: mv {path} {path}.old"
         ) from None
 
 

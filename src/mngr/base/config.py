@@ -313,7 +313,7 @@ def _parse_settings(path: str, text: bytes) -> dict[str, object]:
         ) from None
     except UnicodeDecodeError as error:
         raise MngrError(
-            f"cannot read {path}: {error}", f"correct the file, or rename it: mv {path} {path}.old"
+            f"{path} is not UTF-8: {error}", f"correct the file, or rename it: mv {path} {path}.old"
         ) from None
     projects = data.get("projects", {})
     if not isinstance(projects, dict) or any(not isinstance(table, dict) for table in projects.values()):

@@ -162,7 +162,7 @@ def get_current_dir() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:
-        raise MngrError("the current directory is gone", "go to another directory: cd ~") from None
+        raise MngrError("the current directory no longer exists", "go to another directory: cd ~") from None
 
 
 def read_plain_file(path: str, max_bytes: int) -> bytes:

@@ -95,7 +95,7 @@ def _dispatch(words: list[str]) -> int:
             print_overview(sys.stdout)
             return 0
         if leading_words:
-            raise UsageError(f"no command after {' '.join(leading_words)}", "see: mngr --help")
+            raise UsageError(f"you gave no command after {' '.join(leading_words)}", "see: mngr --help")
         print_overview(sys.stderr)
         return UsageError.exit_code
     if leading["help"] and words[0] in COMMAND_GROUPS:

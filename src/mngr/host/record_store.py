@@ -192,7 +192,8 @@ def reserve_agent(home: Home, host: Host, record: AgentRecord, *, mark: str = ""
         if result.code == 7:
             host_store.forget_host(home, host.provider, host.name)
             raise MngrError(
-                f"mngr's directory on {host.name} is gone", "run the command again: mngr then creates the directory"
+                f"mngr's directory on {host.name} no longer exists",
+                "run the command again: mngr then creates the directory",
             )
         if result.code:
             raise MngrError(

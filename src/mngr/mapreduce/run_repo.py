@@ -58,7 +58,7 @@ def get_own_run(local: Host, root: str, name: str | None = None, kind: str | Non
     if not is_own_run(local, run):
         path = shell.join([run.path])
         raise MngrError(
-            f"{run.path} was not created here with this home of mngr, so mngr uses neither its plan nor its commits",
+            f"mngr's home has no record of the run {run.path}, so mngr uses neither its plan nor its commits",
             f"use the home that created the run: mngr --home DIR tmr status; or delete the run: rm -r {path}",
         )
     return run

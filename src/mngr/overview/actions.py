@@ -66,7 +66,7 @@ def _answer(fleet: Fleet, action: Action) -> list[Outcome]:
         try:
             view = fleet.get(name)
             if describe_state(view) != action.seen_states.get(name, describe_state(view)):
-                problem = f"{view.name} has another state than the one that you saw, so mngr did not answer"
+                problem = f"the state of {view.name} has changed since you saw it, so mngr did not answer"
                 raise MngrError(problem, "look at its question, then answer again")
             names.append(name)
         except MngrError as error:
@@ -86,7 +86,7 @@ def parse_labels(text: str) -> dict[str, str | None]:
         else:
             raise MngrError(f"{word!r} is not a label", "write K=V to set a label, or K- to remove it")
     if not changes:
-        raise MngrError("there is no label", "write K=V to set a label, or K- to remove it")
+        raise MngrError("you gave no label", "write K=V to set a label, or K- to remove it")
     return changes
 
 

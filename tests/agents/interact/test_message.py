@@ -327,5 +327,5 @@ def test_allow_and_deny_answer_a_permission_question(mngr: MngrProgram) -> None:
 def test_a_command_has_no_turns_to_wait_for(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat")
     err = mngr("message", "foo", "-m", "hello", "--wait", code=1).err
-    assert "has no turns" in err and "nothing was sent" in err and "mngr wait foo" in err
+    assert "has no turns" in err and "mngr sent nothing" in err and "mngr wait foo" in err
     assert "hello" not in mngr("capture", "foo").out

@@ -93,7 +93,7 @@ def test_a_work_dir_that_was_replaced_by_a_link_is_refused(
     work.rename(work.with_name("moved"))
     work.symlink_to(secret.parent)
     (outcome,) = fleet.destroy(["foo"], force=True)
-    assert not outcome.ok and "is not a directory but a link" in (outcome.error or "")
+    assert not outcome.ok and "is a link and not a directory" in (outcome.error or "")
     assert list_leaks(mngr.home / "trash") == [] and fleet.get("foo").state != "UNKNOWN"
     work.unlink()
     work.with_name("moved").rename(work)

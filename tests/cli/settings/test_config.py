@@ -161,7 +161,7 @@ def test_a_broken_settings_file_is_named_and_can_be_repaired(mngr: MngrProgram) 
     mngr("list")
     path.write_text("[project\n")
     assert "is not valid TOML" in mngr("list", code=1).err
-    assert f"cannot read {path}" in mngr("config", "unset", "project.setup", code=1).err
+    assert f"{path} is not valid TOML" in mngr("config", "unset", "project.setup", code=1).err
 
 
 def test_config_set_keeps_a_symlinked_settings_file(mngr: MngrProgram, tmp_path: Path) -> None:

@@ -376,7 +376,8 @@ def test_a_host_with_an_agent_outside_the_run_is_not_released(mngr: MngrProgram,
     (boxes.place / "sign").touch()
     wait_for(lambda: rows(mngr, "release_failed"))
     assert (
-        f"the host {host} was not destroyed, because mine also runs there" in rows(mngr, "release_failed")[0]["error"]
+        f"mngr did not destroy the host {host}, because mine also runs there"
+        in rows(mngr, "release_failed")[0]["error"]
     )
     assert [agent["name"] for agent in mngr.list_agents()] == ["mine"] and boxes.left() == [host]
     run.kill()

@@ -271,7 +271,9 @@ def test_destroying_a_host_moves_its_agents_to_the_trash(mngr: MngrProgram, dock
     mngr("create", "bar@box.docker", *RUN)
     mngr("stop", "bar")
     stderr = mngr("destroy", "@box", code=1).err
-    assert "the host box was not destroyed: foo is RUNNING" in stderr and "mngr destroy --force @box.docker" in stderr
+    assert (
+        "mngr did not destroy the host box: foo is RUNNING" in stderr and "mngr destroy --force @box.docker" in stderr
+    )
     mngr("stop", "@box")
     mngr("destroy", "@box")
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""

@@ -74,7 +74,7 @@ def test_a_task_does_not_select_changes_that_other_tasks_made_too() -> None:
     assert list_shared_changes(CHANGES, "eve") == list_shared_changes(CHANGES, "aa1112") == []
     with pytest.raises(MngrError, match="other tasks also made every change of ann") as error:
         get_changes([SHARED], "ann")
-    assert error.value.hint == "name one of the changes: aa1112"
+    assert error.value.hint == "name a change instead of the task: aa1112"
 
 
 def test_an_ambiguous_or_unknown_word_fails_with_a_hint() -> None:

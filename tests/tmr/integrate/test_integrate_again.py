@@ -196,7 +196,7 @@ def test_commits_that_people_add_stay_on_the_branch(project: MngrProgram, tmp_pa
         assert run_git(repo, "show", "mngr/r/integrated:NOTES") == "looked at"
     run_git(repo, "update-ref", "refs/heads/mngr/r/integrated", run_git(repo, "rev-parse", "main"))
     process = project("tmr", "integrate", "r", "--with", name, code=1)
-    assert "is not the one that mngr created" in process.err
+    assert "is not the branch that mngr created" in process.err
     run_git(repo, "update-ref", "-d", "refs/heads/mngr/r/integrated")  # a deleted branch is created again
     project("tmr", "integrate", "r", "--with", name)
     assert "[FIX_IMPL] mul: *" in subjects(project)

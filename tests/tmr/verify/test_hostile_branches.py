@@ -132,7 +132,7 @@ def test_a_run_that_a_repository_contains_is_not_used(project: MngrProgram, tmp_
     run_git(project.repo, "add", "-Af")
     run_git(project.repo, "commit", "-qm", "a run")
     for command in ("resume", "integrate", "retry", "changes", "report"):
-        assert "was not created here" in project("tmr", command, "r", code=1).err
+        assert "has no record of the run" in project("tmr", command, "r", code=1).err
     assert not mark.exists()
 
 

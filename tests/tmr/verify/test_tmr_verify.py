@@ -75,6 +75,6 @@ def test_verify_explains_invalid_input(mngr: MngrProgram, tmp_path: Path) -> Non
     assert "mngr tmr verify needs a branch, a commit or --receipt FILE" in mngr("tmr", "verify", code=2).err
     assert "there is no commit 'nowhere'" in mngr("tmr", "verify", "nowhere", code=1).err
     assert "has no changes since" in mngr("tmr", "verify", "HEAD", "--base", "HEAD", code=2).err
-    assert "cannot be read" in mngr("tmr", "verify", "--receipt", str(tmp_path / "none"), code=1).err
+    assert "cannot read" in mngr("tmr", "verify", "--receipt", str(tmp_path / "none"), code=1).err
     (tmp_path / "some.json").write_text('{"verdict": "confirmed"}')
     assert "is not a receipt" in mngr("tmr", "verify", "--receipt", str(tmp_path / "some.json"), code=1).err

@@ -154,7 +154,7 @@ def test_other_addresses_need_tls_or_an_explicit_decision(mngr: MngrProgram) -> 
         (["--listen", "0.0.0.0"], "is not ADDRESS:PORT"),
         (["--listen", "0.0.0.0:99999"], "is not ADDRESS:PORT"),
         (["--listen", "127.0.0.1:0", "--port", "1"], "cannot be combined"),
-        (["--tls-cert", "x"], "need each other"),
+        (["--tls-cert", "x"], "work only together"),
         (["--tls-cert", "x", "--tls-key", "y"], "there is no file"),
     ):
         assert problem in mngr("web", *words, code=2).err

@@ -62,12 +62,12 @@ def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Out
                 if force
                 else f"stop its agents first, or also destroy them: mngr destroy --force @{name}.{provider}"
             )
-            raise MngrError(f"the host {name} was not destroyed: {error.message}", hint) from None
+            raise MngrError(f"mngr did not destroy the host {name}: {error.message}", hint) from None
     outcomes = move_to_trash(ctx, agents)
     failed = [outcome for outcome in outcomes if not outcome.ok]
     if failed:
         raise MngrError(
-            f"the host {name} was not destroyed, because its agent {failed[0].name} could not be saved: {failed[0].error}",
+            f"mngr did not destroy the host {name}, because it could not save the agent {failed[0].name}: {failed[0].error}",
             failed[0].hint,
         )
     remove_hosts.destroy_host(ctx, provider, name)
@@ -163,7 +163,9 @@ def _check_destroyable(observed: ObservedAgent, force: bool) -> None:
             f"wait until that command has ended, then run: mngr destroy --force {name}",
         )
     if record is not None and record.phase == "destroying" and observed.evidence.is_owner_alive:
-        raise MngrError(f"another command is already destroying {name}", "see whether it is gone: mngr list")
+        raise MngrError(
+            f"another command is already destroying {name}", "see whether the agent still exists: mngr list"
+        )
     if state.state in LIVE_STATES and not force:
         raise MngrError(
             f"{name} is {state.state}",

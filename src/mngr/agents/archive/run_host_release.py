@@ -44,13 +44,13 @@ def _save_agents_and_destroy(ctx: Context, provider: str, name: str, label: tupl
     for outcome in outcomes:
         if not outcome.ok:
             raise MngrError(
-                f"the host {name} was not destroyed, because its agent {outcome.name} could not be saved: {outcome.error}",
+                f"mngr did not destroy the host {name}, because it could not save the agent {outcome.name}: {outcome.error}",
                 outcome.hint,
             )
     if others:
         other_name = others[0].record.name if others[0].record else others[0].id
         raise MngrError(
-            f"the host {name} was not destroyed, because {other_name} also runs there",
+            f"mngr did not destroy the host {name}, because {other_name} also runs there",
             f"destroy the host when {other_name} has finished: mngr destroy @{name}.{provider}",
         )
     remove_hosts.destroy_host(ctx, provider, name)

@@ -148,7 +148,7 @@ def _choose_git_start(ctx: Context, source: ProjectSource, spec: AgentSpec) -> S
     if source.repo.head is None:
         raise MngrError(
             f"the repository {source.root_dir} has no commits",
-            "create the first commit: git commit; or work without git: --transfer copy or --transfer none",
+            "create the first commit: git add -A && git commit -m 'First commit'; or work without git: --transfer copy or --transfer none",
         )
     start = _choose_branch(source.host, source.repo, spec)
     dirty_files = _list_dirty_files(ctx, source, spec)

@@ -73,7 +73,7 @@ class AgentSpec(Struct):
     )
     resume: str | None = describe(
         default=None,
-        help="Continue a copy of the conversation ID; you started this conversation in the coding agent, without mngr",
+        help="Continue a copy of the conversation ID, which you started in the coding agent without mngr",
     )
     yolo: bool = describe(
         default=False,

@@ -102,6 +102,6 @@ def get_trashed_agent(trashed_agents: list[TrashedAgent], text: str) -> TrashedA
         candidates = ", ".join(f"{agent.id} (destroyed {agent.destroyed_at})" for agent in matches)
         raise MngrError(
             f"{len(matches)} agents in the trash are called {text!r}: {candidates}",
-            f"use an id, for example of the latest: mngr undestroy {matches[-1].id}",
+            f"use an id instead of the name, for example: mngr undestroy {matches[-1].id}",
         )
     return matches[0]

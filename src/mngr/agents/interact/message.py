@@ -66,7 +66,7 @@ def send_message(
         if wait and delivery.proof == "sent":
             hint = f"leave out --wait, or wait until the program ends: mngr wait {record.name} --state DONE,FAILED"
             raise MngrError(
-                f"--wait does not work with {record.name}: an agent of kind {record.kind} has no turns; nothing was sent",
+                f"--wait does not work with {record.name}: an agent of kind {record.kind} has no turns; mngr sent nothing",
                 hint,
             )
         if target.state.state not in LIVE_STATES:
@@ -113,7 +113,7 @@ def _check_accepts_text(observed: ObservedAgent, record: AgentRecord, delivery: 
     if observed.state.state == "WAITING" and reason in delivery.blocking_reasons:
         from mngr.agents.inspect.explain import suggest_answer
 
-        message = f"{record.name} is waiting for an answer on its screen ({reason}); nothing was sent"
+        message = f"{record.name} is waiting for an answer on its screen ({reason}); mngr sent nothing"
         raise MngrError(message, suggest_answer(reason, record.name))
 
 
@@ -244,10 +244,10 @@ def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, timeout: f
             f"{name} did not confirm within {timeout:g}s that the message arrived; it may still arrive", capture_hint
         )
     elif word == "not-ready":
-        raise TimedOut(f"{name} was not ready for messages within {timeout:g}s; nothing was sent", capture_hint)
+        raise TimedOut(f"{name} was not ready for messages within {timeout:g}s; mngr sent nothing", capture_hint)
     elif word == "busy":
         raise TimedOut(
-            f"mngr was still sending other messages to {name} after {timeout:g}s; nothing was sent",
+            f"mngr was still sending other messages to {name} after {timeout:g}s; mngr sent nothing",
             f"send the message again: mngr message {name} -m TEXT",
         )
     elif word == "not-running":

@@ -59,7 +59,7 @@ def check_duration(seconds: float | None) -> None:
     """Raise UsageError for less than a second, because the watcher looks only once a second."""
     if seconds is not None and seconds < 1:
         raise UsageError(
-            f"a limit of {seconds:g}s is too short", "give at least 1s, or remove the limit with the value none"
+            f"a limit of {seconds:g}s is too short", "use 1s or more; to remove a limit: mngr limit NAME --idle none"
         )
 
 

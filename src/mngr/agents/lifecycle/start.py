@@ -63,7 +63,9 @@ def start_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
             return  # Another command has started it meanwhile.
         record = record_store.get_record(host, record.id)
         if record.phase != "ready":
-            raise MngrError(f"another command is destroying {record.name}", "see whether it is gone: mngr list")
+            raise MngrError(
+                f"another command is destroying {record.name}", "see whether the agent still exists: mngr list"
+            )
         end_processes(host, [record.id], grace=0.5, reason="restart")  # A dead pane still occupies the session's name.
         write_command(ctx, host, record, resume=True)
         refresh_login(ctx, host, record)

@@ -44,8 +44,8 @@ def reset_submodules(host: Host, work_dir: str, git_dir: str) -> None:
         is_safe = _is_inside(path) and os.path.realpath(dot_git) == dot_git
         if module_dir is None or not is_safe or not _has_plain_files(module_dir):
             raise MngrError(
-                f"set-up replaced the repository of the submodule {path!r}",
-                "let set-up create submodules only with: git submodule update --init",
+                f"the set-up command replaced the repository of the submodule {path!r}",
+                "in project.setup, create submodules only with this command: git submodule update --init",
             )
         used_dirs.append(module_dir)
         _reset_repository(host, module_dir, directory)
@@ -60,7 +60,8 @@ def reset_new_repository(host: Host, work_dir: str) -> None:
         return
     if os.path.islink(git_dir) or not os.path.isdir(git_dir) or not _has_plain_files(git_dir):
         raise MngrError(
-            "set-up created a repository that leads out of the work dir", "remove the step from project.setup"
+            "the set-up command created a repository outside the work dir",
+            "remove this step: mngr config set project.setup COMMAND",
         )
     _reset_repository(host, git_dir, work_dir)
 

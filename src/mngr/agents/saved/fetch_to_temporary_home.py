@@ -272,7 +272,7 @@ def _fetch_files(
     _check_tree(staging_home.root, agent_id)
     if members.get(agent_path) != "dir" or members.get(work_path, "dir") != "dir":
         raise MngrError(
-            f"the directory of {agent_id} on {host.name} is not a directory but a link, so mngr does not copy it",
+            f"the path of the agent {agent_id} on {host.name} is a link and not a directory, so mngr does not copy it",
             f"see the files: mngr exec {agent_id} -- ls -la",
         )
 

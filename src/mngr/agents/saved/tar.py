@@ -37,7 +37,8 @@ def check_read_result(result: ProcessResult, base: str) -> None:
     if result.code and (problems or not lines):
         problem = problems[0] if problems else "tar or find failed"
         raise MngrError(
-            f"cannot save all files of {base}: {problem}", "check the permissions of the file that the message names"
+            f"cannot save all files of {base}: {problem}",
+            "allow your user to read this file, then run the command again: chmod u+r FILE",
         )
 
 

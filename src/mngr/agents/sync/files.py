@@ -177,7 +177,8 @@ def refuse_git_dir(target: str, parts: list[str]) -> None:
             place = "/".join(parts[:depth]) or "."
             raise MngrError(
                 f"mngr refused the copy: the agent's directory {place!r} is a git repository, whose settings git would obey here",
-                f"put it into an archive and pull that: mngr exec NAME -- tar -cf repository.tar {shell.quote(place)}",
+                f"pack the directory, then pull the archive: mngr exec NAME -- tar -cf repository.tar {shell.quote(place)} && "
+                "mngr pull NAME:repository.tar",
             )
 
 

@@ -20,7 +20,7 @@ _ARROW_MOVES = {"\x1b[A": -1, "\x1bOA": -1, "\x10": -1, "\x1b[B": 1, "\x1bOB": 1
 def pick_agent(agents: list[AgentView]) -> str:
     """Return the id of the agent that the user chooses; raise MngrError when nothing is chosen."""
     if not is_interactive():
-        raise UsageError("mngr needs a terminal to let you choose an agent", "name the agent: mngr connect NAME")
+        raise UsageError("mngr needs a terminal to show a list of agents", "name the agent: mngr connect NAME")
     if not agents:
         raise NotFound("there are no agents", "create one: mngr create NAME claude")
     import termios

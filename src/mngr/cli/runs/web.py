@@ -50,7 +50,7 @@ COMMAND = CommandSpec(
                 metavar="N",
                 kind="int",
                 default=0,
-                help="Listen on port N (default: the port of the last time, or a free port)",
+                help="Listen on port N (default: the port that mngr web used last, or a free port)",
             ),
             Option(
                 flags=("--listen",),

@@ -48,7 +48,7 @@ COMMAND = CommandSpec(
             help="Trust the settings without asking you, but only if their hash is HASH",
         ),
         Option(flags=("--yes",), help="Trust the settings without asking you, even if their values have changed"),
-        Option(flags=("--revoke",), help="Remove your trust in the project's settings"),
+        Option(flags=("--revoke",), help="Stop trusting the project's settings"),
     ),
     examples=(
         ("mngr trust", "Read the project's settings and trust them"),
@@ -103,13 +103,13 @@ def _confirm(cli: Cli, args: Args, project: ProjectTrust) -> None:
     ask = cli.context.ask_trust
     if ask is None:
         raise MngrError(
-            f"there is no terminal to ask whether you trust the settings of {project.root}:\n{listed or 'it has none'}",
+            f"mngr needs a terminal to ask whether you trust the settings of {project.root}:\n{listed or 'the project has none'}",
             f"if you agree with them: mngr trust{place} --hash {project.hash}",
         )
     if not ask(format_question(project.root, project.changes)):
         raise MngrError(
             f"you did not trust the settings of {project.root}",
-            f"to be asked again: mngr trust{place}; to read them: mngr trust{place} --show",
+            f"read the settings: mngr trust{place} --show; then decide again: mngr trust{place}",
         )
 
 

@@ -23,7 +23,7 @@ COMMAND = CommandSpec(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="Write a tutorial of the program NAME (default: the setting project.program, or the program that the "
+            help="Write a tutorial about the program NAME (default: the setting project.program, or the program that the "
             "project installs)",
         ),
     ),

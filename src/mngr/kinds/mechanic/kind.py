@@ -31,7 +31,7 @@ class MechanicKind(PlayerKind):
         reject_coding_options(self.name, options)
         if args:
             raise UsageError(
-                f"the agent kind mechanic takes no arguments, but got {args[0]!r}",
+                f"the agent kind mechanic takes no arguments, but you gave {args[0]!r}",
                 "create it without arguments: mngr create NAME mechanic",
             )
 

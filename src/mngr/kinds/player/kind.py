@@ -85,7 +85,7 @@ def _load_scenario(args: list[str]) -> dict[str, object]:
     from mngr.kinds.player.scenario import parse_scenario
 
     if len(args) > 1:
-        raise UsageError(f"the agent kind player takes one scenario, but got {len(args)}", _SCENARIO_HINT)
+        raise UsageError(f"the agent kind player takes one scenario, but you gave {len(args)}", _SCENARIO_HINT)
     text = args[0] if args else "[]"
     source = "the scenario"
     if text.strip()[:1] not in ("[", "{"):

@@ -110,7 +110,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         if timeout > MAX_SANDBOX_SECONDS:
             raise UsageError(
                 "timeout cannot be more than 24h on Modal",
-                "use -b timeout=24h; a host that has ended can be started again",
+                f"use the longest time, -b timeout=24h; when the host has ended, start it again: mngr start @HOST.{self._provider}",
             )
         words: dict[str, object] = {
             "timeout": timeout,

@@ -113,7 +113,7 @@ class WorkBackup:
 
     def _get_dir(self, tag: str, agent: str = "") -> str:
         if not all(part.replace("-", "").isalnum() for part in (tag, agent or tag)):
-            raise ValueError("no name of ours")
+            raise ValueError("the tag or the id is not valid")
         return os.path.join(self._root, tag, agent)
 
 

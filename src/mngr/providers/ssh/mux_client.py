@@ -61,7 +61,7 @@ def start_command(
         link.connect(path)
         link.sendall(_pack_packet(_pack_numbers(_HELLO, _VERSION)))
         if _receive_numbers(link)[:2] != [_HELLO, _VERSION]:
-            raise ValueError("a stranger")
+            raise ValueError("this is not a master process of ssh")
         link.sendall(_pack_packet(request))
         for stream in streams:
             rights = stream.to_bytes(4, "little" if sys.byteorder == "little" else "big")
@@ -101,7 +101,7 @@ def _receive_numbers(link: _socket.socket) -> list[int]:
     """Return the numbers at the start of an answer. Raise ValueError for an invalid answer."""
     size = int.from_bytes(_read_exactly(link, 4), "big")
     if not 4 <= size <= _MAX_ANSWER_BYTES:
-        raise ValueError("not an answer")
+        raise ValueError("the answer has an invalid size")
     body = _read_exactly(link, size)
     return [int.from_bytes(body[offset : offset + 4], "big") for offset in range(0, min(size, 12), 4)]
 
@@ -112,6 +112,6 @@ def _read_exactly(link: _socket.socket, size: int) -> bytes:
     while len(data) < size:
         chunk = link.recv(size - len(data))
         if not chunk:
-            raise ValueError("it closed")
+            raise ValueError("ssh closed the connection")
         data += chunk
     return data

@@ -47,7 +47,7 @@ def _get_exclusive_changes(task_changes: Sequence[Change], task: str) -> list[Ch
     exclusive = [change for change in task_changes if len(change.made_by) == 1]
     if not exclusive:
         ids = ", ".join(_list_ids(task_changes))
-        raise MngrError(f"other tasks also made every change of {task}", f"name one of the changes: {ids}")
+        raise MngrError(f"other tasks also made every change of {task}", f"name a change instead of the task: {ids}")
     return exclusive
 
 

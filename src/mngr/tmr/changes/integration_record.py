@@ -286,7 +286,7 @@ def find_integration(run: RunDir) -> Integration | None:
         return None
     except (OSError, ValueError) as error:
         raise MngrError(
-            f"the integration of {run.name} cannot be read: {error}",
+            f"cannot read the integration of {run.name}: {error}",
             f"build the branch again: mngr tmr integrate {run.name}",
         ) from None
 

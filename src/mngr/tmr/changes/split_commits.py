@@ -84,7 +84,8 @@ def read_claims(local: Host, repo: str, start: str, claims: Sequence[tuple[str, 
         tree = trees[base]
         if tree is None:
             raise MngrError(
-                f"{base} is not in {repo}", "the repository of the run is incomplete; start a new run: mngr tmr run"
+                f"the commit {base} is not in {repo}",
+                "the repository of the run is incomplete; start a new run: mngr tmr run",
             )
         edits = _list_commits(history, base, commit)
         trees_before = [tree, *(edit.tree for edit in edits)]

@@ -104,7 +104,7 @@ def describe_workspace() -> dict[str, str]:
     import mngr_protection
 
     if not mngr_protection.reset_git_config():
-        raise WorkspaceBroken("set-up replaced the repository of the workspace")
+        raise WorkspaceBroken("the set-up command replaced the repository of the workspace")
     rows = run_git("status", "--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal").split("\0")
     untracked = [row[3:] for row in rows if row[:2] in ("!!", "??")]
     virtualenvs = [name for name in untracked if os.path.isfile(f"{name}pyvenv.cfg")]

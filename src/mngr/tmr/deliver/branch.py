@@ -66,7 +66,7 @@ def find_user_commits(
         last_delivered is None
         or git.run(local, run.root, "merge-base", "--is-ancestor", last_delivered, tip, git_command=git.SAFE_GIT).code
     ):
-        raise MngrError(f"the branch {name} is not the one that mngr created", hint)
+        raise MngrError(f"the branch {name} is not the branch that mngr created", hint)
     if git.run_checked(local, run.root, "rev-list", "--merges", f"{last_delivered}..{tip}", git_command=git.SAFE_GIT):
         raise MngrError(f"the branch {name} has merge commits that you made", hint)
     git.run_checked(

@@ -16,7 +16,7 @@ from mngr.tmr.verify.receipt import find_receipt
 from mngr.tmr.verify.red_green import RedGreenProof
 
 _MAX_LINES = 12  # lines of a transcript
-_SAME_REASON_TEXTS = {None: "", True: " for the same reason", False: " for another reason"}
+_SAME_REASON_TEXTS = {None: "", True: " for the same reason", False: " for a different reason"}
 
 
 def format_agents(change: Change) -> str:

@@ -207,6 +207,6 @@ def _list_findings(proof: RedGreenProof, group: list[ClaimedCommit]) -> list[Fin
     elif proof.is_same_reason is False:
         add(
             "red-for-another-reason",
-            f"{name}: without this fix the test fails for another reason than before: {proof.without_why}; before: {proof.before_why}",
+            f"{name}: without this fix the test fails for a different reason than before the commit: {proof.without_why}; before the commit: {proof.before_why}",
         )
     return findings

@@ -27,7 +27,7 @@ _MIN_TOKEN_LENGTH = 20
 
 
 class ServerOptions(Struct):
-    """Where the server listens. Port 0 is the port of the last time, or any free one."""
+    """Where the server listens. Port 0 is the port that was used last, or a free port."""
 
     address: str = LOOPBACK
     port: int = 0
@@ -59,7 +59,10 @@ def parse_address(text: str) -> tuple[str, int]:
 def check_options(options: ServerOptions) -> None:
     """Raise UsageError for options that would send the token over a network without encryption."""
     if (options.tls_cert is None) != (options.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key need each other", "mngr web --tls-cert cert.pem --tls-key key.pem")
+        raise UsageError(
+            "--tls-cert and --tls-key work only together",
+            "name both files: mngr web --tls-cert cert.pem --tls-key key.pem",
+        )
     for path in (options.tls_cert, options.tls_key):
         if path is not None and not os.path.isfile(path):
             raise UsageError(f"there is no file {path}", "name the certificate and the key: --tls-cert, --tls-key")

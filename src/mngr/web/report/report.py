@@ -42,7 +42,7 @@ def write_report(local: Host, run: RunDir) -> str:
         _replace_page(index_path, render_index(facts, trends))
     except OSError as error:
         raise MngrError(
-            f"the report cannot be written: {describe_file_error(error)}", shell.suggest_disk_check(run.path)
+            f"cannot write the report: {describe_file_error(error)}", shell.suggest_disk_check(run.path)
         ) from None
     return index_path
 
@@ -61,7 +61,7 @@ def zip_report(index_path: str, target: str, name: str) -> int:
         os.replace(temporary, target)
     except OSError as error:
         raise MngrError(
-            f"{target} cannot be written: {error.strerror}", "choose another file: mngr tmr report --export FILE"
+            f"cannot write {target}: {error.strerror}", "choose another file: mngr tmr report --export FILE"
         ) from None
     return os.path.getsize(target)
 

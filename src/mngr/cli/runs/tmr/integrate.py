@@ -49,7 +49,7 @@ COMMAND = CommandSpec(
                 flags=("--without",),
                 metavar="CHANGE|TASK|SHA",
                 is_repeatable=True,
-                help="Exclude the change, the changes of the task or the commit, now and in later integrations",
+                help="Exclude a change, a commit or all changes of a task, now and in later integrations",
             ),
             Option(
                 flags=("--reason",),
@@ -61,7 +61,7 @@ COMMAND = CommandSpec(
                 flags=("--with",),
                 metavar="CHANGE|TASK|SHA",
                 is_repeatable=True,
-                help="Include the change again, which you excluded earlier",
+                help="Include a change, a commit or all changes of a task that you excluded earlier",
             ),
             Option(
                 flags=("--only",),
@@ -164,7 +164,7 @@ def run(cli: Cli, args: Args) -> int:
         )
     if args["conflict_rounds"] < 0:
         raise UsageError(
-            "--conflict-rounds must not be negative", "ask no agents: mngr tmr integrate --conflict-rounds 0"
+            "--conflict-rounds must be at least 0", "to ask no agent, use 0: mngr tmr integrate --conflict-rounds 0"
         )
     if args["integrator"] is not None:
         cli.context.get_kind(args["integrator"])

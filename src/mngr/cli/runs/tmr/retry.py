@@ -47,7 +47,7 @@ COMMAND = CommandSpec(
                 flags=("--agent-arg",),
                 metavar="WORD",
                 is_repeatable=True,
-                help="Pass the argument WORD to the agent's program; earlier arguments no longer apply",
+                help="Pass the argument WORD to the agent's program, instead of the earlier arguments",
             ),
         ),
         *LIMIT_OPTIONS,

@@ -84,7 +84,7 @@ COMMAND = CommandSpec(
                 metavar="N",
                 kind="int",
                 default=100,
-                help="Create a task for each failing test, then for passing tests up to N tasks in total",
+                help="Create a task for each failing test; if these are fewer than N tasks, add tasks for passing tests",
             ),
             Option(
                 flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"

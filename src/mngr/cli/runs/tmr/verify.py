@@ -251,7 +251,7 @@ def _verify_again(cli: Cli, args: Args, root: str, room_options: CleanRoomOption
             data = parse_json(file.read())
     except (OSError, ValueError) as error:
         raise MngrError(
-            f"{args['receipt']} cannot be read: {describe_file_error(error)}",
+            f"cannot read {args['receipt']}: {describe_file_error(error)}",
             "give the receipt.json of a task: mngr tmr verify --receipt FILE",
         ) from None
     recheck = recheck_receipt(cli.fleet, root, path, data, room_options, options)

@@ -1,4 +1,4 @@
-"""Finds code of the implementation that looks for tests: it imports pytest, reads its variables, walks stack frames."""
+"""Finds code of the implementation that looks for tests: it imports pytest, reads its variables, or examines the call stack."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _list_sights(tree: ast.Module) -> Iterator[Sight]:
                     "reads-stack",
                     ast.unparse(node),
                     node.lineno,
-                    f"the implementation walks stack frames with {name}",
+                    f"the implementation examines the call stack with {name}",
                 )
             if name.endswith(("import_module", "__import__", "find_spec")) and _is_tool(node.args):
                 yield "imports-pytest", ast.unparse(node), node.lineno, "the implementation imports a test tool"
         elif isinstance(node, ast.Attribute) and node.attr in ("f_back", "tb_frame"):
-            yield "reads-stack", ast.unparse(node), node.lineno, "the implementation walks stack frames"
+            yield "reads-stack", ast.unparse(node), node.lineno, "the implementation examines the call stack"
         elif isinstance(node, ast.FunctionDef) and node.name in _ALWAYS_EQUAL and (value := _find_only_result(node)):
             what = f"{node.name} answers {value} whatever it is compared with"
             yield "always-equal", ast.unparse(node), node.lineno, what
@@ -78,7 +78,7 @@ def _list_texts(tree: ast.Module) -> Iterator[Sight]:
         if len(text) > 300:
             continue
         if _VARIABLE.search(text):
-            yield "reads-test-variable", text, line, f"the implementation knows the test runner's variable {text!r}"
+            yield "reads-test-variable", text, line, f"the implementation names the test runner's variable {text!r}"
         elif _TOOL_NAME.fullmatch(text):
             yield "detects-pytest", text, line, f"the implementation asks for {text!r}"
         elif _TEST_PATH.search(text):
