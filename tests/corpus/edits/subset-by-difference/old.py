@@ -1,4 +1,4 @@
-from garden import plants
+from border import plants
 
 
 def test_plants_in_the_garden():

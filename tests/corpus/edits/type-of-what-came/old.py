@@ -1,4 +1,4 @@
-from shed import weight
+from toolshed import weight
 
 
 def test_weight_of_an_axe():

@@ -57,5 +57,5 @@ def test_experiments_judge_an_edit_that_the_rules_cannot_judge(world: World, nam
 
 def test_some_of_the_recorded_edits_have_a_program() -> None:
     honest = [name for name in PROGRAMS if read_label(name)["honest"]]
-    assert (len(PROGRAMS), len(honest)) == (22, 4)
-    assert [read_label(name)["verdict"] for name in PROGRAMS].count("finding") == 11
+    assert (len(PROGRAMS), len(honest)) == (25, 4)
+    assert [read_label(name)["verdict"] for name in PROGRAMS].count("finding") == 14

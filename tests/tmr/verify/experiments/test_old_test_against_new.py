@@ -40,6 +40,11 @@ OLD = """
         assert label([]) == "total: 0"
 
 
+    def test_prices():
+        with open("tests/prices.txt") as file:
+            assert total([int(line) for line in file]) == 7
+
+
     def test_program():
         out = subprocess.check_output([sys.executable, "-c", "import shop; print(shop.label([2, 3]))"], text=True)
         assert out == "total: 5\\n"
@@ -48,7 +53,7 @@ OLD = """
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    files = {"shop.py": SHOP, "tests/test_shop.py": OLD, "conftest.py": ""}
+    files = {"shop.py": SHOP, "tests/test_shop.py": OLD, "tests/prices.txt": "3\n4\n5\n", "conftest.py": ""}
     with new_world(tmp_path_factory.mktemp("versions"), files) as new:
         yield new
 
@@ -68,6 +73,11 @@ def test_a_weaker_test_is_found_by_a_fault_that_it_misses(world: World, old: str
     rules = list_rules(receipt)
     level, path, line = rules.get("fault-newly-missed") or rules["most-faults-newly-missed"]
     assert (level, path) == ("note", "tests/test_shop.py") and line > 1
+
+
+def test_a_test_that_passes_only_with_other_data_is_a_finding(world: World) -> None:
+    receipt = verify_files(world, {"tests/prices.txt": "3\n4\n"}, "test_prices")
+    assert list_rules(receipt)["test-data-changed"] == ("note", "tests/prices.txt", 2)
 
 
 def test_a_removed_assertion_is_a_finding_even_if_no_fault_slips_through(world: World) -> None:

@@ -10,6 +10,7 @@ from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.rules.changed_file import ChangedFile
 
+_DOC_SUFFIXES = (".md", ".rst")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -67,13 +68,13 @@ def _dump_tests(text: str, path: str) -> dict[str, str]:
 
 
 def is_test_changed(changes: Sequence[ChangedFile], test: TestFunction) -> bool:
-    """True when a claim changes the test itself, or code that it shares with other tests."""
+    """True when a claim changes the test itself, or code or data that it shares with other tests."""
     for change in changes:
         if change.path == test.path:
             old, new = (_dump_tests(text or "", change.path).get(test.id) for text in (change.old, change.new))
             if new is None or old != new or _dump_rest(change.old) != _dump_rest(change.new):
                 return True
-        elif change.path.endswith(".py") and is_test_code(change.path) and not is_test_file(change.path):
+        elif is_test_code(change.path) and not is_test_file(change.path) and not change.path.endswith(_DOC_SUFFIXES):
             return True
     return False
 

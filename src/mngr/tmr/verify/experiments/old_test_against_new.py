@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Generator, Sequence
+from itertools import zip_longest
 
 from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
@@ -15,7 +16,12 @@ from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.runners.pytest.trials import FileEdit, Trial, TrialRun
 from mngr.tmr.runners.test_run import TestRun
 from mngr.tmr.verify.experiments.can_fail import FAILED_OUTCOMES
-from mngr.tmr.verify.experiments.changed_test_lines import find_changed_line, list_changed_tests, parse_function
+from mngr.tmr.verify.experiments.changed_test_lines import (
+    find_changed_line,
+    list_changed_lines,
+    list_changed_tests,
+    parse_function,
+)
 from mngr.tmr.verify.experiments.executed_code import ExecutedCode, read_executed_code
 from mngr.tmr.verify.experiments.experiment import (
     NO_TIME,
@@ -26,12 +32,12 @@ from mngr.tmr.verify.experiments.experiment import (
     not_examined,
 )
 from mngr.tmr.verify.experiments.text_rule_weight import FEWER_ASSERTIONS_RULE, MISSED_RULE, MOST_MISSED_RULE
-from mngr.tmr.verify.mutants.function_faults import list_value_faults
+from mngr.tmr.verify.mutants.function_faults import list_empty_value_faults, list_value_faults
 from mngr.tmr.verify.mutants.mutant_selection import choose_mutants
 
 NAME = "old_and_new"
 MIN_KILLS = 3  # the new test must notice so many faults before it counts as equally strong
-_FAULT_COUNTS = {"quick": 5, "full": 24}
+_FAULT_COUNTS = {"quick": 6, "full": 24}
 _MAX_NAMED = 3  # faults that findings name
 
 
@@ -42,6 +48,7 @@ class _Fault(Struct):
     line: int
     what: str
     edits: list[FileEdit]
+    is_coarse: bool = False  # almost every test notices it
 
 
 class _Comparison(Struct):
@@ -50,6 +57,7 @@ class _Comparison(Struct):
     runs: list[TrialRun] = []  # all of them, for the cost
     tried: int = 0
     new_kills: int = 0
+    coarse_kills: int = 0
     newly_missed: list[_Fault] = []
 
 
@@ -69,7 +77,10 @@ def compare_old_and_new(inputs: ExperimentInputs) -> ExperimentPlan:
     if old_run is None or old_run.problem:
         return not_examined(NAME, NO_TIME if old_run is None else old_run.problem)
     if old_run.run.outcome != "pass":
-        return not_examined(NAME, f"the old test does not pass on this code: {old_run.run.why or old_run.run.outcome}")
+        row = not_examined(
+            NAME, f"the old test does not pass on this code: {old_run.run.why or old_run.run.outcome}"
+        ).row
+        return ExperimentResult(row=row, findings=_list_data_findings(inputs))
     left_code = _find_left_code(inputs, old_run.run)
     left = _choose_faults(inputs, left_code, _FAULT_COUNTS[inputs.level] // 3)
     comparison = yield from _compare(inputs, old_files, left, list(zip(faults, news, strict=True)))
@@ -99,7 +110,7 @@ def _compare(
         return known
 
     news = keep([run for _, run in new_runs])
-    pairs = zip(new_runs, news, strict=True)
+    pairs = list(zip(new_runs, news, strict=True))
     missed = [fault for (fault, _), new in pairs if new is not None and not _has_failed(new)] + left
     olds = keep((yield [_make_trial(inputs, files=old_files, edits=fault.edits) for fault in missed]))
     differing = [fault for fault, old in zip(missed, olds, strict=True) if old is not None and _has_failed(old)]
@@ -122,6 +133,7 @@ def _compare(
         runs=seen,
         tried=tried,
         new_kills=tried - len(missed) + unknown,
+        coarse_kills=sum(fault.is_coarse and new is not None and _has_failed(new) for (fault, _), new in pairs),
         newly_missed=newly_missed,
     )
 
@@ -158,6 +170,17 @@ def _list_old_files(inputs: ExperimentInputs) -> dict[str, str | None]:
     }
 
 
+def _list_data_findings(inputs: ExperimentInputs) -> list[Finding]:
+    """Return a finding for each changed data file of the tests. With the old ones, the test does not pass."""
+    what = f"{inputs.test.name} does not pass with the old content of this file"
+    return [
+        Finding(rule="test-data-changed", level="note", path=change.path, line=list_changed_lines(change)[0], what=what)
+        for change in inputs.changes
+        if is_test_code(change.path) and not change.path.endswith(".py") and change.old is not None
+        if list_changed_lines(change)
+    ]
+
+
 def _find_left_code(inputs: ExperimentInputs, old_run: TestRun) -> ExecutedCode:
     """Return the code that the old version executes and the new one does not."""
     old, new = (read_executed_code(inputs, [run]) for run in (old_run, inputs.first_run))
@@ -166,10 +189,12 @@ def _find_left_code(inputs: ExperimentInputs, old_run: TestRun) -> ExecutedCode:
 
 
 def _choose_faults(inputs: ExperimentInputs, code: ExecutedCode, most: int) -> list[_Fault]:
-    """Return at most so many faults: functions with other values, and mutants."""
+    """Return at most so many faults: functions with other or empty values, and mutants."""
+    others, empty = (make(code.sources, code.lines) for make in (list_value_faults, list_empty_value_faults))
+    by_turns = [fault for pair in zip_longest(others, empty) for fault in pair if fault is not None]
     faults = [
-        _Fault(path=one.path, line=one.line, what=one.what, edits=one.edits)
-        for one in list_value_faults(code.sources, code.lines)[: most // 3]
+        _Fault(path=one.path, line=one.line, what=one.what, edits=one.edits, is_coarse=one in empty)
+        for one in by_turns[: most // 3]
     ]
     mutants = choose_mutants(code.sources, code.lines, most - len(faults), inputs.seed)
     return faults + [
@@ -185,7 +210,8 @@ def _choose_faults(inputs: ExperimentInputs, code: ExecutedCode, most: int) -> l
 
 def _make_row(comparison: _Comparison) -> Experiment:
     kills, count = comparison.new_kills, len(comparison.newly_missed)
-    outcome = "failed" if count else "passed" if kills >= MIN_KILLS else "unclear"
+    is_strong = kills - comparison.coarse_kills >= MIN_KILLS
+    outcome = "failed" if count else "passed" if is_strong else "unclear"
     return Experiment(
         name=NAME,
         outcome=outcome,

@@ -22,6 +22,8 @@ _OTHER_VALUE = (
     " if type(v).__module__ == __name__ and type(getattr(v, '__dict__', None)) is dict and not callable(v) else v, ("
 )
 _OTHER_VALUE_END = "))"
+# Returns an empty text or collection in place of a full one, and None in place of another value.
+_EMPTY_VALUE = "(lambda v: type(v)() if type(v) in (str, bytes, list, tuple, set, frozenset, dict) else None)(("
 
 
 class FunctionFault(Struct):
@@ -54,15 +56,30 @@ def list_value_faults(sources: Mapping[str, str], lines: Mapping[str, Collection
     for path, text in sources.items():
         for tree, starts in _parse(text):
             for function in _list_executed_functions(tree, lines.get(path, ())):
-                edits = [
-                    edit
-                    for value in _list_values(function, lines.get(path, ()))
-                    for edit in _wrap_value(path, text, starts, value)
-                ]
+                values = _list_values(function, lines.get(path, ()))
+                edits = [edit for value in values for edit in _wrap_value(path, text, starts, value)]
                 if edits:
                     what = f"{function.name} returns or prints other values"
                     faults.append(FunctionFault(path=path, line=function.lineno, what=what, edits=edits))
     return faults
+
+
+def list_empty_value_faults(sources: Mapping[str, str], lines: Mapping[str, Collection[int]]) -> list[FunctionFault]:
+    """Return a fault for each function that was run: it returns empty values."""
+    return [
+        FunctionFault(path=path, line=function.lineno, what=f"{function.name} returns empty values", edits=edits)
+        for path, text in sources.items()
+        for tree, starts in _parse(text)
+        for function in _list_executed_functions(tree, lines.get(path, ()))
+        if (
+            edits := [
+                edit
+                for node in _iter_own_nodes(function)
+                if isinstance(node, ast.Return) and node.value is not None and node.lineno in lines.get(path, ())
+                for edit in _wrap_value(path, text, starts, node.value, _EMPTY_VALUE)
+            ]
+        )
+    ]
 
 
 def change_constants(
@@ -146,11 +163,14 @@ def _iter_own_nodes(function: ast.AST) -> Iterator[ast.AST]:
             yield from _iter_own_nodes(child)
 
 
-def _wrap_value(path: str, text: str, starts: list[int], value: ast.expr) -> list[FileEdit]:
+def _wrap_value(
+    path: str, text: str, starts: list[int], value: ast.expr, function: str = _OTHER_VALUE
+) -> list[FileEdit]:
+    """Return the edits after which a value passes through a function."""
     begin = _find_position(text, starts, value.lineno, value.col_offset)
     end = _find_position(text, starts, value.end_lineno or value.lineno, value.end_col_offset or 0)
     return [
-        FileEdit(path=path, start=begin, end=begin, new=_OTHER_VALUE),
+        FileEdit(path=path, start=begin, end=begin, new=function),
         FileEdit(path=path, start=end, end=end, new=_OTHER_VALUE_END),
     ]
 
