@@ -40,7 +40,8 @@ def run(cli: Cli, args: Args) -> int:
     """Serve one ssh connection; send an error that comes before it to the client as well."""
     if sys.stdin.isatty():
         raise UsageError(
-            "mngr pipe is for ssh, and needs no terminal", "print the ssh entries that use it: mngr ssh-config"
+            "mngr pipe is for ssh and does not work in a terminal",
+            "print the ssh entries that use mngr pipe: mngr ssh-config",
         )
     try:
         return cli.fleet.pipe(args["address"])

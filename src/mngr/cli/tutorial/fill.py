@@ -42,7 +42,7 @@ COMMAND = CommandSpec(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="Write blocks that show the program NAME (default: the setting project.program)",
+            help="Write blocks that run the program NAME (default: the setting project.program)",
         ),
         Option(
             flags=("--section",),

@@ -164,7 +164,7 @@ def _read_task_claims(
         names = [(task.base or base, str(task.commit)) for task in tasks]
         trees = list_trees(local, repo, [name for pair in names for name in pair])
         if None in trees:
-            raise MngrError("its commit is not in the run's repository", "")
+            raise MngrError("the commit is not in the run's repository", "")
         claims = read_claims(local, repo, base, names)
         refusals = _list_refusals(local, repo, claims)
     except MngrError as error:

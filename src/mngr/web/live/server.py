@@ -65,7 +65,9 @@ def check_options(options: ServerOptions) -> None:
         )
     for path in (options.tls_cert, options.tls_key):
         if path is not None and not os.path.isfile(path):
-            raise UsageError(f"there is no file {path}", "name the certificate and the key: --tls-cert, --tls-key")
+            raise UsageError(
+                f"there is no file {path}", "name existing files: mngr web --tls-cert cert.pem --tls-key key.pem"
+            )
     if not options.is_loopback and options.tls_cert is None and not options.is_insecure:
         raise UsageError(
             f"other machines could read and control your agents through {options.address}",
