@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,7 @@ ATTEMPTS = [
     RecordAttempt("the source is the repository of the user, as for a worktree", {"source": "{REPO}", "transfer": "worktree", "branch": "main"}),
     RecordAttempt("the work dir is a directory of the user", {"work_dir": "{TREASURE}"}, ("list --git", "destroy --force foo")),
     RecordAttempt("the agent says that it is on this machine", {"provider": "local", "host": "local", "work_dir": "{TREASURE}", "source": "{TREASURE}"}),
+    RecordAttempt("the agent says that it has a sandbox on this machine", {"provider": "local", "host": "local", "sandbox": True}, plant='echo "touch $MARK; false" >"$AGENT/sandbox"'),
     RecordAttempt("the id leads to another directory", {"id": "../../../outside/treasure"}),
     RecordAttempt("the name leads to another directory", {"name": "../../outside/treasure"}),
     RecordAttempt("the name is an option", {"name": "--force"}),
@@ -73,6 +75,59 @@ def test_an_agent_on_another_machine_leaves_no_mark(attempt: RecordAttempt, farm
         for verb in attempt.verbs:
             target.run_verb(verb)
             assert target.list_marks() == [], verb
+
+
+def test_an_agent_on_another_machine_gets_nothing_of_another_project(farm: Farm) -> None:
+    """The machine names that project as the agent's source. A copy of the agent gets files and commits of its source."""
+    with attack(PEOPLE[0]) as target:
+        target.user.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+        other = target.root / "other"
+        subprocess.run(["git", "init", "-q", str(other)], check=True)
+        (other / ".mngr").mkdir()
+        (other / ".mngr/settings.toml").write_text('[project]\ncarry = [".env"]\n')
+        (other / ".gitignore").write_text(".env\n")
+        (other / ".env").write_text(target.outside.secret)
+        (other / "large").write_bytes(os.urandom(2 << 20))
+        for words in (["add", "-A"], ["commit", "-qm", "x"], ["repack", "-adq"]):
+            subprocess.run(["git", *words], cwd=other, env=target.user.env, check=True)
+        target.user("trust", "--yes", cwd=other)
+        target.user("create", "foo@h1", "--", "sleep", "1000")
+        host_home = farm.home("h1") / ".mngr"
+        path = host_home / "agents" / os.readlink(host_home / "names" / "foo") / "agent.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "source": str(other)}) + "\n")
+        for verb in (
+            "clone foo bar",
+            "snapshot create foo kept",
+            "snapshot restore kept baz",
+            "destroy --force foo",
+            "undestroy foo",
+        ):
+            assert "Error" not in target.run_verb(verb)
+        files = [file for file in host_home.rglob("*") if file.is_file() and not file.is_symlink()]
+        assert [file for file in files if target.outside.secret.encode() in file.read_bytes()] == []
+        assert [file for file in files if file.stat().st_size > 1 << 20] == []
+
+
+def test_an_agent_on_another_machine_gets_no_login_because_it_calls_itself_a_coding_agent(
+    farm: Farm, tmp_path: Path
+) -> None:
+    with attack(PEOPLE[0]) as target:
+        (tmp_path / "claude").write_text("#!/bin/sh\necho 2.1.300\n")
+        (tmp_path / "claude").chmod(0o755)
+        target.user.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+        target.user.env["MNGR__AGENTS__CLAUDE__PROGRAM"] = str(tmp_path / "claude")
+        login = Path(target.user.env["HOME"]) / ".claude/.credentials.json"
+        login.parent.mkdir()
+        login.write_text(json.dumps({"claudeAiOauth": {"accessToken": target.outside.secret}}))
+        target.user("create", "foo@h1", "--", "sleep", "1000")
+        host_home = farm.home("h1") / ".mngr"
+        agent_dir = host_home / "agents" / os.readlink(host_home / "names" / "foo")
+        record = json.loads((agent_dir / "agent.json").read_text())
+        (agent_dir / "agent.json").write_text(json.dumps({**record, "kind": "claude"}) + "\n")
+        for verb in ("stop foo", "start foo", "clone foo bar", "snapshot create foo kept", "snapshot restore kept baz"):
+            target.run_verb(verb)
+        files = [file for file in farm.home("h1").rglob("*") if file.is_file() and not file.is_symlink()]
+        assert [file for file in files if target.outside.secret.encode() in file.read_bytes()] == []
 
 
 def test_an_agent_on_another_machine_names_no_branches_that_mngr_deletes(farm: Farm) -> None:

@@ -93,6 +93,15 @@ def decode_record(text: str | bytes) -> AgentRecord:
     return record
 
 
+def decode_record_of(host: Host, text: str | bytes) -> AgentRecord:
+    """Return the record in a file of a host, or raise ValueError. Another host cannot say that the agent is on this one.
+
+    mngr would take the files there for files that it wrote itself, such as the agent's sandbox.
+    """
+    record = decode_record(text)
+    return record if host.is_local else record.replace(host=host.name, provider=host.provider)
+
+
 def _make_version_error(version: object) -> ValueError:
     """Return the error for a record that is not of version 1."""
     if isinstance(version, int) and version > 1:
@@ -113,7 +122,7 @@ def get_record(host: Host, agent_id: str) -> AgentRecord:
     except NotFound:
         raise NotFound(f"there is no agent {agent_id}", "list the agents: mngr list") from None
     try:
-        return decode_record(data)
+        return decode_record_of(host, data)
     except ValueError as error:
         raise make_unreadable_error(agent_id, error) from None
 
@@ -256,38 +265,6 @@ def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None)
                 break
             release_name(home, name, holder or "")  # Its agent is gone because a command was interrupted.
     raise NameTaken(name)
-
-
-def save_branch(home: Home, record: AgentRecord) -> None:
-    """Record in this home the branch of an agent on another host, because that host's later claims are not trusted."""
-    if record.provider != "local" and record.branch is not None:
-        with open(_branch_path(home, record.id), "w", encoding="utf-8") as file:
-            file.write(record.branch)
-
-
-def is_agent_branch(home: Home, record: AgentRecord) -> bool:
-    """True when a local branch may follow the agent's branch.
-
-    That is the branch on which the agent was created or, if it is not recorded, any branch below `mngr/`.
-    """
-    try:
-        with open(_branch_path(home, record.id), encoding="utf-8") as file:
-            return file.read() == record.branch
-    except OSError:
-        return (record.branch or "").startswith("mngr/")
-
-
-def forget_branch(home: Home, record: AgentRecord) -> None:
-    """Delete the recorded branch of an agent, unless its name shows that the agent now is on another host."""
-    if find_id(home, record.name) != record.id:
-        try:
-            os.unlink(_branch_path(home, record.id))
-        except OSError:
-            pass  # It is an agent of this machine or of another client.
-
-
-def _branch_path(home: Home, agent_id: str) -> str:
-    return os.path.join(home.names, f".branch-{agent_id}")
 
 
 def move_name(home: Home, name: str, agent_id: str, host: Host) -> None:

@@ -28,7 +28,7 @@ from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, Outcome
 from mngr.base.size_format import format_count, format_size
-from mngr.host import record_store, scripts
+from mngr.host import agent_origin, record_store, scripts
 from mngr.host.protocol import Host
 
 # A file in the agent's directory: the saved directory is complete, so the removal has begun.
@@ -255,7 +255,7 @@ def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outco
         announce("bury")
         confirm_removed(ctx, trash_dir, saved)
     record_store.release_name(ctx.home, record.name, record.id, host)
-    record_store.forget_branch(ctx.home, record)
+    agent_origin.forget_origin(ctx.home, record)
     ctx.hooks.notify("mngr_destroyed", agent=record)
     return _make_outcome(record, saved, kept_commits, trash_dir)
 

@@ -25,7 +25,7 @@ from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import MngrError, Unreachable, UsageError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, Struct
-from mngr.host import git, record_store
+from mngr.host import agent_origin, git, record_store
 from mngr.kinds.delivery_plan import check_text
 
 TYPE_CHECKING = False
@@ -396,7 +396,7 @@ def _launch(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
 
 def _commit(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> AgentRecord:
     """Save the record as ready, which completes the creation."""
-    record_store.save_branch(ctx.home, record)
+    agent_origin.save_origin(ctx.home, record)
     return record_store.save_record(host, record.replace(phase="ready", owner=None))
 
 

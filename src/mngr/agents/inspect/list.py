@@ -306,7 +306,7 @@ def _observe_from_files(
     try:
         if "agent.json" not in files:
             raise ValueError("the file is missing or empty")
-        record = record_store.decode_record("\n".join(files["agent.json"]))
+        record = record_store.decode_record_of(host, "\n".join(files["agent.json"]))
         if record.id != agent_id:
             raise ValueError(f"it belongs to another agent, {record.id}")
     except ValueError as error:

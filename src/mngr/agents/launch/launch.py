@@ -8,7 +8,7 @@ from mngr.agents.sandbox import bubblewrap
 from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError
 from mngr.base.shell import ProgramMissing, quote
-from mngr.host import scripts, tmux_server
+from mngr.host import agent_origin, scripts, tmux_server
 from mngr.host.batched_host import FillNewDir, run_deferred, unwrap_host
 from mngr.kinds.protocol import InstallableKind
 
@@ -100,6 +100,8 @@ def refresh_login(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Copy the user's current login to a coding agent that cannot read it itself."""
     from mngr.kinds.coding_agent import CodingAgentKind
 
+    if not host.is_local and not agent_origin.has_known_kind(ctx.home, record):
+        return  # The host wrote the record, and can call any program a coding agent.
     kind = ctx.get_agent_kind(record)
     if isinstance(kind, CodingAgentKind) and (record.sandbox or not host.is_local):
         kind.refresh_login(bubblewrap.open_sandboxed_host(host, record), record)

@@ -11,7 +11,7 @@ from mngr.agents.lifecycle import host_recovery
 from mngr.base import time_format
 from mngr.base.errors import HostGone, MngrError
 from mngr.base.model import AgentRecord, Outcome
-from mngr.host import host_store, record_store
+from mngr.host import agent_origin, host_store, record_store
 
 
 def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
@@ -65,11 +65,11 @@ def _trash_lost_agent(
         name=record.name,
         at=time_format.format_timestamp(),
         why="destroy",
-        record=record,
+        record=agent_origin.correct_record(ctx.home, record.replace(host=error.host, provider=error.provider)),
         lost=error.message,
     )
     saved_directory.write_saved_state(ctx.local_host, trash_dir, saved)
     record_store.release_name(ctx.home, record.name, record.id)
-    record_store.forget_branch(ctx.home, record)
+    agent_origin.forget_origin(ctx.home, record)
     note = f"{error.message}; from {record.name} you have only the commits that you pulled"
     return Outcome(id=record.id, name=record.name, extra={**extra, "trash_dir": trash_dir}, notes=(note,))

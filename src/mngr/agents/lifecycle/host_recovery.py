@@ -27,7 +27,7 @@ from mngr.base.fanout import map_parallel
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
 from mngr.base.untrusted_json import find_number, find_text
-from mngr.host import git, record_store
+from mngr.host import agent_origin, git, record_store
 from mngr.host.protocol import BackupProvider, Host
 from mngr.host.remote_host import RemoteHost
 
@@ -149,6 +149,7 @@ def _parse_backup(row: dict[str, object]) -> AgentBackup:
 
 def trash_lost_agent(ctx: Context, record: AgentRecord, error: HostGone, backup: AgentBackup | None) -> RecoveredAgent:
     """Create a saved directory in the trash from what is known of an agent."""
+    record = agent_origin.correct_record(ctx.home, record.replace(host=error.host, provider=error.provider))
     target = os.path.join(ctx.home.trash, record.id)
     partial_dir = target + saved_directory.PARTIAL_SUFFIX
     ctx.local_host.run(["rm", "-rf", "--", partial_dir])

@@ -178,7 +178,8 @@ def open_sandboxed_host(host: Host, record: AgentRecord) -> Host:
     They can write nothing that the agent cannot write: their results come back through a pipe.
     """
     directory = host.home.agent_dir(record.id)
-    if not is_sandboxed(record) or not record.sandbox or not host.has_path(os.path.join(directory, "env")):
+    has_sandbox = host.is_local and is_sandboxed(record) and record.sandbox
+    if not has_sandbox or not host.has_path(os.path.join(directory, "env")):
         return host  # Without its env file, the agent has never run.
     disable_fd_inheritance()
     return RemoteHost(host.name, host.provider, _SandboxTransport(directory), host.home.root, os.getuid())
@@ -189,7 +190,7 @@ def open_kind_host(ctx: Context, host: Host, record: AgentRecord) -> Host:
 
     The agent can put links everywhere in its own directories, so the kind's commands run in the sandbox.
     """
-    if not is_sandboxed(record) or not record.sandbox:
+    if not host.is_local or not is_sandboxed(record) or not record.sandbox:
         return host
     disable_fd_inheritance()
     return _KindHost(host, host.home.agent_dir(record.id), _list_writable_names(ctx.get_agent_kind(record)))

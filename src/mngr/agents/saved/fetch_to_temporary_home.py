@@ -16,7 +16,7 @@ from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Struct
 from mngr.base.paths import Home
-from mngr.host import git, record_store, scripts
+from mngr.host import agent_origin, git, record_store, scripts
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
 from mngr.providers.local import LocalHost
@@ -76,7 +76,7 @@ def save_agent(ctx: Context, host: Host, record: AgentRecord, request: SaveReque
     """Save an agent of any host and return the description of the saved directory."""
     if host.is_local:
         return saving.save_local_agent(host, record, request)
-    original = record.replace(host=host.name, provider=host.provider)
+    original = agent_origin.correct_record(ctx.home, record)
     try:
         return _save_copy(ctx, host, original, request, whole=False)
     except _UnreadableCopy:

@@ -23,7 +23,7 @@ from mngr.agents.workdir.source import ProjectSource, find_source_repo, get_proj
 from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.model import AgentRecord, Struct
-from mngr.host import git, record_store
+from mngr.host import agent_origin, git, record_store
 from mngr.host.protocol import Host
 
 # These files describe the saved agent's processes and are not valid for the restored agent.
@@ -343,7 +343,7 @@ def _set_up(job: _RestoreJob, record: AgentRecord) -> None:
 
 def _commit(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
     """Mark the agent as ready and record the event."""
-    record_store.save_branch(job.ctx.home, record)
+    agent_origin.save_origin(job.ctx.home, record)
     record = record_store.save_record(job.host, record.replace(phase="ready", owner=None))
     data = {"from": job.saved.id, "name": record.name, "branch": record.branch}
     record_store.add_event(job.host, record.id, job.request.operation.replace(" ", "_"), **data)

@@ -13,7 +13,7 @@ from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
 from mngr.base.trust import agent_directories, project_files
-from mngr.host import git, record_store
+from mngr.host import agent_origin, git, record_store
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
 
@@ -119,7 +119,7 @@ def _pull_commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> 
     commit = _fetch_checked_commit(ctx, host, repo, record)
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
         old_commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}", git.SAFE_GIT)
-        if old_commit is not None and not host.is_local and not record_store.is_agent_branch(ctx.home, record):
+        if old_commit is not None and not host.is_local and not agent_origin.is_agent_branch(ctx.home, record):
             raise MngrError(
                 f"{host.name} reports that {record.name} is on your branch {record.branch!r}, but mngr did not give it that branch",
                 f"look at the commits without changing your branch: git fetch mngr::{record.name} {record.branch}",

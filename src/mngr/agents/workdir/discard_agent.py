@@ -8,7 +8,7 @@ import os
 from mngr.agents.workdir.transfer import remove_work_dir
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.untrusted_json import as_list, parse_json
-from mngr.host import git, record_store, scripts
+from mngr.host import agent_origin, git, record_store, scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def discard_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
             )
     host.run(["sh", "-c", REMOVE_TREE, "rm", host.home.agent_dir(record.id)])
     record_store.release_name_everywhere(ctx.home, host, record.name, record.id)
-    record_store.forget_branch(ctx.home, record)
+    agent_origin.forget_origin(ctx.home, record)
 
 
 def is_restore_unfinished(host: Host, record: AgentRecord) -> bool:
