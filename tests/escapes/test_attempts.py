@@ -71,10 +71,10 @@ def _prove_that_git_obeys(directory: Path, target: Target) -> None:
     assert target.list_marks() != []
 
 
-# An output that git takes for a repository, although it has no `.git`. Its work tree is a directory of the user.
+# An output that git takes for a repository, although it has no `.git`.
 _REPOSITORY_AS_OUTPUT = f"""{TRAP}
-cd "$MNGR_OUTPUT_DIR"; git init -q --bare .; mkdir d
-printf '[core]\nrepositoryFormatVersion = 0\nbare = false\nworktree = %s\nfsmonitor = %s\n' "$TREASURE" ~/trap > config; cp -r HEAD config objects refs d
+cd "$MNGR_OUTPUT_DIR"; git init -q --bare .; git update-ref HEAD "$(git commit-tree -m x "$(git mktree </dev/null)")"; mkdir d
+printf '[core]\nrepositoryFormatVersion = 0\nbare = false\nworktree = %s\nfsmonitor = %s\n' "$TREE" ~/trap > config; cp -r HEAD config objects refs d
 """
 _IN_OUTPUTS = (
     "create bar --dirty include -- true",
@@ -85,10 +85,25 @@ _IN_OUTPUTS = (
 )
 
 
-def test_outputs_that_look_like_a_repository_leave_no_mark_when_the_user_is_in_them() -> None:
+# Git before version 2.38 ignores the setting that protects from such a repository.
+_OLD_GIT = """#!/bin/sh
+for word do shift; case $word in safe.bareRepository=*) word=safe.old=x ;; esac; set -- "$@" "$word"; done
+exec {} "$@"
+"""
+
+
+@pytest.mark.parametrize("tree", ["$TREASURE", "."])
+@pytest.mark.parametrize("version", ["old", "new"])
+def test_outputs_that_look_like_a_repository_leave_no_mark_when_the_user_is_in_them(
+    version: str, tree: str, tmp_path: Path
+) -> None:
     with attack(PEOPLE[0]) as target:
+        if version == "old":
+            (tmp_path / "git").write_text(_OLD_GIT.format(shutil.which("git")))
+            (tmp_path / "git").chmod(0o755)
+            target.user.env["PATH"] = f"{tmp_path}:{target.user.env['PATH']}"
         target.user("create", "foo", *AGENT)
-        target.run_in_agent(_REPOSITORY_AS_OUTPUT)
+        target.run_in_agent(f"TREE={tree}\n{_REPOSITORY_AS_OUTPUT}")
         assert "is a git repository" in target.run_verb("pull foo")
         # As if the copy had not refused them.
         shutil.rmtree(target.user.repo / ".mngr")

@@ -9,6 +9,8 @@ Every caller chooses the git command, because only the caller knows who can writ
 
 from __future__ import annotations
 
+import os
+
 from mngr.base import names_and_addresses, shell
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
@@ -29,7 +31,7 @@ def build_config_options(*settings: str) -> tuple[str, ...]:
 
 
 # For the user's own repositories. Files that an agent wrote can look like a repository without a `.git`, whose settings
-# name programs: git 2.38 and newer do not use such a repository.
+# name programs: git 2.38 and newer do not use such a repository. `run` and `find_repo` do the same for older versions.
 GIT = ("git", "-c", "safe.bareRepository=explicit")
 # The git for all other repositories. It runs no program that a repository, its owner's home or the environment names,
 # and it reaches no other repository. `guard_git.sh` does the same in shell programs.
@@ -102,10 +104,28 @@ def run(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command
     """Run a git command in a directory and return its result. Raise MngrError for `GIT` in a sandboxed agent's directory."""
     if host.is_local and git_command[0] == "git":
         agent_directories.refuse_agents_directory(directory)
+        if _is_in_repository_without_git_dir(directory) and not any(word.startswith("--git-dir") for word in words):
+            return shell.ProcessResult(code=128, out=b"", err=_NO_GIT_DIR)
     result = host.run([*git_command, "-C", directory, *words], stdin=stdin)
     if result.code == 127 and host.is_local:  # `env` and `sh` report a missing git only by their exit code.
         raise shell.ProgramMissing("git")
     return result
+
+
+_NO_GIT_DIR = b"fatal: this directory is part of a bare repository, or only looks like one"
+
+
+def _is_in_repository_without_git_dir(directory: str) -> bool:
+    """True if git could take a directory, or one above it, for a repository although it has no `.git`."""
+    path = os.path.realpath(directory)
+    while not os.path.lexists(os.path.join(path, ".git")):
+        names = [name for name in ("HEAD", "commondir", "objects", "refs") if os.path.lexists(os.path.join(path, name))]
+        if names[:2] == ["HEAD", "commondir"] or names == ["HEAD", "objects", "refs"]:
+            return os.path.basename(path) != ".git"
+        if path == "/":
+            return False
+        path = os.path.dirname(path)
+    return False
 
 
 def run_checked(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command: Sequence[str]) -> str:
@@ -208,6 +228,8 @@ def find_repo(host: Host, directory: str, git_command: Sequence[str]) -> Repo | 
         "--show-toplevel",
         "--git-common-dir",
     )
+    if host.is_local and _is_in_repository_without_git_dir(directory):
+        return None
     words = (*rev_parse, "HEAD", "--symbolic-full-name", "HEAD")
     result = run(host, directory, *words, git_command=git_command)
     lines = result.text.split("\n")
