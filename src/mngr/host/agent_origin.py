@@ -10,7 +10,7 @@ import json
 import os
 
 from mngr.base.model import Struct
-from mngr.base.untrusted_json import as_object, find_text
+from mngr.base.untrusted_json import as_object, find_text, parse_json
 from mngr.host import record_store
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ def _find_origin(home: Home, agent_id: str) -> AgentOrigin | None:
     """Return the origin of an agent, or None if another home created it."""
     try:
         with open(_build_path(home, agent_id), encoding="ascii") as file:
-            row = as_object(json.load(file))
+            row = as_object(parse_json(file.read()))
     except (OSError, ValueError):
         return None
     kind = find_text(row, "kind")
