@@ -35,7 +35,7 @@ _PLAIN_GIT = {
     "agents/sync/push.py": {"push_branch", "_push_commit"},
     "agents/sync/quarantine.py": {"_import_objects"},  # fetches from the quarantine, after all checks
     "cli/runs/tmr/run.py": {"run"},  # asks whether the checkout has uncommitted changes
-    "tutorial/writing/worker.py": {"check_clean"},
+    "tutorial/writing/writing_agent.py": {"check_clean"},
     # Reads from the user's repository, or fetches from it. A partial clone then fetches missing objects.
     "mapreduce/run_repo.py": {"_make_repo"},
     "tmr/deliver/branch.py": {"find_user_commits", "fetch_commit", "move_branch"},
@@ -72,7 +72,7 @@ _OTHER_PROGRAMS = {
 }  # fmt: skip
 # The modules whose shell programs run git.
 _SHELL_TEXT = {
-    "agents/saved/existing_packs.py",  # sets the variables itself
+    "agents/saved/packs_in_user_repo.py",  # sets the variables itself
     "agents/saved/unfiltered_git.py", "agents/sync/quarantine.py",  # get SAFE_VARIABLES
     "agents/sync/source_cache.py",  # creates an empty repository and receives the user's objects
     "cli/runs/map.py",  # an example in the help

@@ -10,7 +10,7 @@ from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.sandbox.isolation_check import inspect_isolation, reaches_abstract_sockets
+from mngr.agents.sandbox.host_isolation import inspect_isolation, reaches_abstract_sockets
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError
 from mngr.base.size_format import format_size

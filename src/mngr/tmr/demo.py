@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 
-from mngr.agents.sandbox.isolation_check import check_isolation
+from mngr.agents.sandbox.host_isolation import check_isolation
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
 from mngr.host import git

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from mngr.agents.sandbox.isolation_check import SandboxUnavailable
+from mngr.agents.sandbox.host_isolation import SandboxUnavailable
 from mngr.agents.workdir.setup_run import SetupFailed
 from mngr.api import Fleet
 from mngr.base import paths

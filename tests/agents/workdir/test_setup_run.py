@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.agents.sandbox import setup_sandbox
+from mngr.agents.sandbox import sandbox_for_setup
 from tests.agents.workdir.test_project_setup import RUN, configure_setup
 from tests.conftest import MngrProgram, run_git
 from tests.support.no_bwrap import make_path_without_bwrap
@@ -145,7 +145,7 @@ def test_setup_reads_the_repository_of_a_mirror_but_cannot_write_it(mngr: MngrPr
     ],
 )
 def test_the_address_of_a_submodule_is_relative_to_the_address_of_the_repository(url: str, resolved: str) -> None:
-    assert setup_sandbox._resolve_url(url, "https://example.com/team/shop/") == resolved
+    assert sandbox_for_setup._resolve_url(url, "https://example.com/team/shop/") == resolved
 
 
 def test_setup_does_not_see_the_login_of_a_coding_agent(mngr: MngrProgram, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_setup_sees_the_settings_of_package_managers_without_credentials(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".npmrc").write_text(text)
-    assert (str(tmp_path / ".npmrc") in setup_sandbox._list_package_settings()) is is_shown
+    assert (str(tmp_path / ".npmrc") in sandbox_for_setup._list_package_settings()) is is_shown
 
 
 def test_setup_sees_the_local_packages_that_settings_name_but_nothing_of_the_home(
@@ -214,7 +214,7 @@ def test_setup_sees_the_local_packages_that_settings_name_but_nothing_of_the_hom
     monkeypatch.setenv("HOME", str(home))
     settings = home / ".pip/pip.conf"
     settings.write_text(f"[global]\nwheels = {wheels} file://{home}/private\nextra = /etc /home\n")
-    assert setup_sandbox._list_package_settings() == [str(settings), str(wheels)]
+    assert sandbox_for_setup._list_package_settings() == [str(settings), str(wheels)]
 
 
 def test_a_failed_setup_shows_its_last_lines_and_both_ways_out(mngr: MngrProgram) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.agents.sandbox.isolation_check import SandboxUnavailable
+from mngr.agents.sandbox.host_isolation import SandboxUnavailable
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom import sandbox

@@ -362,7 +362,7 @@ def _check_sandbox_works(host: Host, flag: str) -> None:
     """Raise MngrError when bubblewrap does not work on this host."""
     if host.provider != "local":
         raise _make_provider_error(host.provider, flag)
-    from mngr.agents.sandbox.isolation_check import SandboxUnavailable, check_isolation
+    from mngr.agents.sandbox.host_isolation import SandboxUnavailable, check_isolation
 
     isolation = check_isolation(host)
     if isolation.problem:

@@ -7,7 +7,7 @@ import os
 import stat
 
 from mngr.agents.context import Context
-from mngr.agents.saved import existing_packs, host_stream, tar, worktree_state
+from mngr.agents.saved import host_stream, packs_in_user_repo, tar, worktree_state
 from mngr.agents.saved import save as saving
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.saved_directory import SavedState
@@ -125,7 +125,7 @@ def copy_agent_here(
     repo = None if whole or not facts.packs else _find_source_repo(ctx, record)
     shared: list[str] = []
     if repo is not None:
-        shared = existing_packs.list_local_packs(
+        shared = packs_in_user_repo.list_local_packs(
             ctx.local_host, repo, host, record.work_dir, facts.packs, staging_home.root
         )
     facts = facts.replace(packs=shared)
@@ -146,7 +146,7 @@ def copy_agent_here(
     if repo is not None and shared:
         if transfer == "copy":
             raise _UnreadableCopy(f"the repository of {record.name} leads elsewhere")
-        existing_packs.add_alternate(ctx.local_host, repo, os.path.join(work_dir, ".git"))
+        packs_in_user_repo.add_alternate(ctx.local_host, repo, os.path.join(work_dir, ".git"))
     source = record.source if record.transfer == "mirror" else None  # A worktree's source is on the remote host.
     return staged.replace(transfer=transfer, source=source), facts
 
@@ -187,7 +187,7 @@ def _collect_work_dir_facts(host: Host, work_dir: str) -> WorkDirFacts:
         umask=umask if is_umask else "022",
         ignored=[os.fsdecode(row[2:]) for row in rows if row.startswith(b"! ")],
         ignored_bytes=int(size) if is_size else 0,
-        packs=existing_packs.parse_large_packs(pack_rows),
+        packs=packs_in_user_repo.parse_large_packs(pack_rows),
     )
 
 

@@ -12,7 +12,7 @@ from mngr.agents import remove_hosts
 from mngr.agents.context import Context
 from mngr.agents.launch import environment, launch
 from mngr.agents.sandbox import bubblewrap
-from mngr.agents.saved import existing_packs, upload
+from mngr.agents.saved import packs_in_user_repo, upload
 from mngr.agents.saved.fetch_to_temporary_home import StagingHome
 from mngr.agents.saved.restore_work_dir import WorkDirRestore, copy_shared_objects, restore_work_dir
 from mngr.agents.saved_directory import AGENT_DIR, SavedState
@@ -281,7 +281,7 @@ def _copy_source_to_host(job: _RestoreJob, record: AgentRecord) -> str:
         return ""
     local = job.ctx.local_host
     repo = find_source_repo(local, record.source)
-    if repo is None or job.saved.saved != "git" or not existing_packs.has_large_packs(local, repo):
+    if repo is None or job.saved.saved != "git" or not packs_in_user_repo.has_large_packs(local, repo):
         return ""
     source = ProjectSource(
         host=local,

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 
-from mngr.agents.saved import existing_packs, tar, unfiltered_git
+from mngr.agents.saved import packs_in_user_repo, tar, unfiltered_git
 from mngr.agents.saved.save import BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE
 from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard_agent import RESTORING_FILE
@@ -184,7 +184,7 @@ def _init_mirror(restore: WorkDirRestore, repo: Repo | None) -> None:
     if result.code:
         raise MngrError(f"git init failed: {result.error_line}", f"check the host: mngr doctor @{host.name}")
     if repo is not None:
-        existing_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
+        packs_in_user_repo.add_alternate(host, repo, os.path.join(work_dir, ".git"))
     _fetch_bundle(restore, work_dir)
 
 
@@ -205,7 +205,7 @@ def _convert_to_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecor
 def copy_shared_objects(host: Host, work_dir: str) -> None:
     """Copy all borrowed objects into the repository, so that it no longer needs the other one."""
     _run_git(host, work_dir, "repack", "-a", "-d", "-k", "-q")
-    host.run(["rm", "-f", "--", os.path.join(work_dir, ".git", existing_packs.ALTERNATES_FILE)])
+    host.run(["rm", "-f", "--", os.path.join(work_dir, ".git", packs_in_user_repo.ALTERNATES_FILE)])
 
 
 def _copy_source_refs(restore: WorkDirRestore, repo: Repo, work_dir: str) -> None:

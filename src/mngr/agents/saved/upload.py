@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from mngr.agents.saved import existing_packs, host_stream
+from mngr.agents.saved import host_stream, packs_in_user_repo
 from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
@@ -43,7 +43,7 @@ def upload_agent(build_host: Host, host: Host, record: AgentRecord, source_copy:
     argv = [
         "tar",
         "--format=gnu",
-        f"--exclude=./{_WORK_DIR_NAME}/.git/{existing_packs.ALTERNATES_FILE}",
+        f"--exclude=./{_WORK_DIR_NAME}/.git/{packs_in_user_repo.ALTERNATES_FILE}",
         "-C",
         directory,
         "-cf",

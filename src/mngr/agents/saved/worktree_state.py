@@ -75,7 +75,7 @@ def read_work_tree_state(
     rows = _parse_status(raw_git.run_checked("status", *_STATUS_OPTIONS))
     index = unfiltered_git.list_index_rows(raw_git)
     special_rows = unfiltered_git.parse_index_rows([row for row in index if not row.startswith((b"H 100", b"H 120"))])
-    umask, odd_files = _list_odd_files(host, work_dir, rows.ignored, umask)
+    umask, odd_files = _read_umask_and_unreported_files(host, work_dir, rows.ignored, umask)
     flagged_paths = [path for tag, mode, path in special_rows if tag not in "HM" and mode != "160000"]
     repos = {name[:-5] for name in odd_files if name.endswith("/.git")}
     whole_dirs = {path.rstrip("/") for path in rows.untracked if path.endswith("/")}
@@ -139,7 +139,9 @@ def _parse_status(out: bytes) -> _StatusRows:
     return rows
 
 
-def _list_odd_files(host: Host, work_dir: str, ignored: list[str], umask: str | None) -> tuple[str, list[str]]:
+def _read_umask_and_unreported_files(
+    host: Host, work_dir: str, ignored: list[str], umask: str | None
+) -> tuple[str, list[str]]:
     """Return the umask, and paths that `git status` does not report. Ignored directories are skipped."""
     prunes = ["./.git", *("./" + path.rstrip("/") for path in ignored if path.endswith("/"))][:500]
     words = [word for path in prunes for word in ("-path", path.translate(FIND_ESCAPES), "-prune", "-o")]

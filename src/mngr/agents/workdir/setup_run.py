@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 
-from mngr.agents.sandbox import setup_sandbox, visible_files
-from mngr.agents.sandbox.isolation_check import SandboxUnavailable, check_isolation
-from mngr.agents.sandbox.setup_sandbox import SetupPlaces
+from mngr.agents.sandbox import sandbox_for_setup, visible_files
+from mngr.agents.sandbox.host_isolation import SandboxUnavailable, check_isolation
+from mngr.agents.sandbox.sandbox_for_setup import SetupPlaces
 from mngr.base.config import Settings
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
@@ -103,7 +103,7 @@ def _run_in_sandbox(
     command = settings.get("project.setup")
     places = _make_setup_places(host, record, package_owner, is_trusted=is_trusted)
     try:
-        sandbox_argv = setup_sandbox.build_argv(
+        sandbox_argv = sandbox_for_setup.build_argv(
             host,
             record,
             places,
@@ -111,11 +111,11 @@ def _run_in_sandbox(
             shown_paths=[os.path.expanduser(path) for path in settings.get("sandbox.show") or []],
             network=is_trusted or record.network == "on",
         )
-        argv = [log, env_file, setup_sandbox.write_filter(host, places), *sandbox_argv, *_SETUP_ARGV, command]
+        argv = [log, env_file, sandbox_for_setup.write_filter(host, places), *sandbox_argv, *_SETUP_ARGV, command]
         result = host.run(["env", "-i", "sh", "-c", _SANDBOX_SCRIPT, "setup", *argv], timeout=_TIMEOUT_SECONDS)
     finally:
         try:
-            setup_sandbox.reset_submodules(host, record)
+            sandbox_for_setup.reset_submodules(host, record)
         finally:
             _remove_setup_places(host, places)
     if result.code:

@@ -91,7 +91,7 @@ def run(cli: Cli, args: Args) -> int:
         ) from None
     del starlette, uvicorn
     from mngr.base.paths import find_project_root
-    from mngr.web.live.server import ServerOptions, check_options, parse_address, serve
+    from mngr.web.live.server import ServerOptions, check_server_options, parse_address, serve
     from mngr.web.live.site import Site
 
     options = ServerOptions(
@@ -106,7 +106,7 @@ def run(cli: Cli, args: Args) -> int:
             raise UsageError("--port and --listen cannot be combined", "name the port in --listen ADDRESS:PORT")
         address, port = parse_address(args["listen"])
         options = options.replace(address=address, port=port)
-    check_options(options)
+    check_server_options(options)
     should_open = args["open"] if "open" in args.chosen else is_interactive()
 
     def announce(url: str) -> None:

@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.writing.worker import WriterRequest
     from mngr.tutorial.writing.write_missing_tests import SyncResult
+    from mngr.tutorial.writing.writing_agent import WriterRequest
 
 # The agent that works on a tutorial, its host, and its budget.
 WORKER_OPTIONS = place_below(
@@ -91,7 +91,7 @@ COMMAND = CommandSpec(
 
 def build_request(args: Args) -> WriterRequest:
     """Return the request that the options describe; raise UsageError for a wrong budget."""
-    from mngr.tutorial.writing.worker import WriterRequest
+    from mngr.tutorial.writing.writing_agent import WriterRequest
 
     return WriterRequest(
         agent=args["agent"],

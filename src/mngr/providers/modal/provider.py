@@ -393,7 +393,7 @@ def _parse_network(text: str) -> dict[str, object]:
             continue
         except ValueError:
             (destination, port), *_ = names_and_addresses.parse_network(f"allow={word}")[1]
-        if _is_address(destination):
+        if _is_ip_address(destination):
             raise UsageError(
                 f"--network allow: {word} does not work on Modal, where an address cannot have a port",
                 f"leave out the port: --network allow={destination}",
@@ -407,7 +407,7 @@ def _parse_network(text: str) -> dict[str, object]:
     return {key: value for key, value in allowlists.items() if value}
 
 
-def _is_address(text: str) -> bool:
+def _is_ip_address(text: str) -> bool:
     """True when the text is an IP address."""
     import ipaddress
 

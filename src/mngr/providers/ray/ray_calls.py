@@ -117,12 +117,12 @@ class RayBridgeEngine:
         actor_plan = ActorPlan.read(plan)
         actor = actor_plan.actor
         await self._wait_until_removed(actor)
-        task = self._removals[actor] = asyncio.ensure_future(self._remove_host(actor_plan, node))
+        task = self._removals[actor] = asyncio.ensure_future(self._remove_machine(actor_plan, node))
         task.add_done_callback(lambda _: self._removals.pop(actor, None))
         await asyncio.shield(task)
         return {}
 
-    async def _remove_host(self, plan: ActorPlan, node: str | None) -> None:
+    async def _remove_machine(self, plan: ActorPlan, node: str | None) -> None:
         actor = self._actors.find_actor(plan.actor)
         is_deleted = False
         if actor is not None:

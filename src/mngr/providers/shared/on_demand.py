@@ -79,7 +79,7 @@ class OnDemandProvider(Generic[AnyMachine]):
             return self.open(name)
         self._cancelled.discard(host)
         with self._lock(host):
-            finish_interrupted(self._home, self.name, host, self._remove_host)
+            finish_interrupted(self._home, self.name, host, self._remove_machine)
             if host_store.find_facts(self._home, self.name, host) is not None:
                 reject_options(host, options)
                 if self.can_stop_hosts:
@@ -120,7 +120,7 @@ class OnDemandProvider(Generic[AnyMachine]):
                 return
             note = facts.replace(owner=record_store.describe_this_process())
             host_store.save_facts(self._home, self.name, host, note, "ending")
-            self._remove_host(host, facts)
+            self._remove_machine(host, facts)
 
     def save_snapshot(self, host: str, directory: str) -> dict[str, object]:
         return {"snapshot_facts": self._engine.save_snapshot(host, self._get_machine(host), directory)}
@@ -168,7 +168,7 @@ class OnDemandProvider(Generic[AnyMachine]):
         """Return a function that finishes an interrupted start or stop, or removes an incomplete host."""
 
         if phase != "json" or facts is None or facts.doing is None:
-            return build_cleanup(self._home, self.name, host, phase, facts, self._remove_host)
+            return build_cleanup(self._home, self.name, host, phase, facts, self._remove_machine)
         verb = facts.doing
 
         def act() -> None:
@@ -235,7 +235,7 @@ class OnDemandProvider(Generic[AnyMachine]):
             prepared = self._prepare_home(name, machine, first)
         except BaseException as error:
             try:
-                self._remove_host(name, plan)
+                self._remove_machine(name, plan)
             except ServiceUnavailable:
                 if isinstance(error, ServiceUnavailable):  # both before and after the failure
                     host_store.forget_host(self._home, self.name, name)
@@ -310,7 +310,7 @@ class OnDemandProvider(Generic[AnyMachine]):
             time.sleep(pause)
             pause = min(pause * 1.5, MAX_BUSY_PAUSE)
 
-    def _remove_host(self, name: str, facts: HostFacts) -> None:
+    def _remove_machine(self, name: str, facts: HostFacts) -> None:
         """Remove the machine. Keep its options, so that it can be created again."""
         self._engine.remove(name, self._read_machine(facts))
         if host_store.find_facts(self._home, self.name, name) is not None:  # else the host was never complete

@@ -16,7 +16,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import scoped_sockets, seccomp, visible_files
 from mngr.agents.sandbox.bubblewrap import ISOLATION_FLAGS
-from mngr.agents.sandbox.isolation_check import KERNEL_FEATURES, SandboxUnavailable, check_isolation
+from mngr.agents.sandbox.host_isolation import KERNEL_FEATURES, SandboxUnavailable, check_isolation
 from mngr.base.json_structs import encode
 from mngr.base.model import Struct
 from mngr.tmr.finding import Finding

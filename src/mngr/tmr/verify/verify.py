@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from mngr.agents.sandbox.isolation_check import SandboxUnavailable
+from mngr.agents.sandbox.host_isolation import SandboxUnavailable
 from mngr.base.errors import EngineBusy, MngrError
 from mngr.base.paths import open_plain_file
 from mngr.host.protocol import Host

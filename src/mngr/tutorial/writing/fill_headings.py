@@ -24,7 +24,8 @@ from mngr.tutorial.coverage.read_tree import read_tree
 from mngr.tutorial.paths import TutorialPaths
 from mngr.tutorial.writing import failed_program_calls, test_update_prompt
 from mngr.tutorial.writing.failed_program_calls import CommandMistakes
-from mngr.tutorial.writing.worker import (
+from mngr.tutorial.writing.write_missing_tests import get_run_settings
+from mngr.tutorial.writing.writing_agent import (
     MECHANIC,
     WriterAgent,
     WriterRequest,
@@ -32,7 +33,6 @@ from mngr.tutorial.writing.worker import (
     get_project_prefix,
     read_committed,
 )
-from mngr.tutorial.writing.write_missing_tests import get_run_settings
 
 _MAX_HELP_CHARACTERS = 40_000  # characters of a program's help in the prompt
 _PROMPT = """\

@@ -16,7 +16,7 @@ from mngr.tutorial.check import TutorialFinding, TutorialReport, check_tutorial,
 from mngr.tutorial.citations import read_tests
 from mngr.tutorial.paths import TutorialPaths
 from mngr.tutorial.writing import test_update_prompt
-from mngr.tutorial.writing.worker import (
+from mngr.tutorial.writing.writing_agent import (
     MECHANIC,
     WriterAgent,
     WriterRequest,

@@ -56,7 +56,7 @@ def parse_address(text: str) -> tuple[str, int]:
     return address, int(port)
 
 
-def check_options(options: ServerOptions) -> None:
+def check_server_options(options: ServerOptions) -> None:
     """Raise UsageError for options that would send the token over a network without encryption."""
     if (options.tls_cert is None) != (options.tls_key is None):
         raise UsageError(

@@ -201,7 +201,9 @@ HELP = """
     ],
 )
 def test_an_option_is_removed_together_with_its_value(words: str, cuts: dict[str, list[tuple[int, int]]]) -> None:
-    options = command_options.list_options(words.split(), lambda flag: command_options.can_take_value(flag, HELP))
+    options = command_options.propose_option_removals(
+        words.split(), lambda flag: command_options.can_take_value(flag, HELP)
+    )
     assert dict(options) == cuts
 
 

@@ -209,7 +209,7 @@ def run(cli: Cli, args: Args) -> int:
     if args["dry_run"]:
         return _dry_run(cli, run_dir, limits)
     if args["detach"]:
-        return _start_detached(cli, run_dir, args["notify"])
+        return _start_in_own_agent(cli, run_dir, args["notify"])
     progress = RunProgress(cli, notify=make_notifier(args["notify"], run_dir))
 
     def confirm(estimate: Estimate) -> bool:
@@ -285,7 +285,7 @@ def _add_commands(cli: Cli, estimate: Estimate) -> Estimate:
     return estimate.replace(network_failures=estimate.network_failures.replace(command=with_network))
 
 
-def _start_detached(cli: Cli, run_dir: RunDir, notify: str | None) -> int:
+def _start_in_own_agent(cli: Cli, run_dir: RunDir, notify: str | None) -> int:
     """Start the run in its own agent, and print how to watch it."""
     import sys
 

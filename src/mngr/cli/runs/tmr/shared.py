@@ -30,7 +30,7 @@ BAD_OUTCOMES = ("failed", "blocked", "refuted", "flaky", "unverified")
 @contextlib.contextmanager
 def offer_isolation_off(command: str) -> Iterator[None]:
     """Add the command that goes without isolation to the error for a host that cannot isolate tests."""
-    from mngr.agents.sandbox.isolation_check import SandboxUnavailable
+    from mngr.agents.sandbox.host_isolation import SandboxUnavailable
 
     try:
         yield

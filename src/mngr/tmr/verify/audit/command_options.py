@@ -26,7 +26,9 @@ def list_command_words(args: Sequence[str]) -> list[str]:
     return command_words
 
 
-def list_options(args: Sequence[str], takes_value: Callable[[str], bool | None]) -> list[tuple[str, list[WordRange]]]:
+def propose_option_removals(
+    args: Sequence[str], takes_value: Callable[[str], bool | None]
+) -> list[tuple[str, list[WordRange]]]:
     """Return each option and the words to remove: two proposals when it is unknown whether it takes a value."""
     words = _list_own_words(args)
     options: list[tuple[str, list[WordRange]]] = []

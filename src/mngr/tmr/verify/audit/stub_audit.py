@@ -313,7 +313,9 @@ def _audit_each_command(
 def _audit_options(runner: _StubRunner, test: TestFunction, program: str, relevant: list[ProgramCall]) -> None:
     """Remove one option at a time, and add a gap for each unnoticed one."""
     for call in relevant:
-        for flag, cuts in command_options.list_options(call.args, functools.partial(runner.can_take_value, call)):
+        for flag, cuts in command_options.propose_option_removals(
+            call.args, functools.partial(runner.can_take_value, call)
+        ):
             attempts = (
                 runner.list_unnoticed_calls("drop", phase=call.phase, normalized_args=call.normalized_args, cut=cut)
                 for cut in cuts

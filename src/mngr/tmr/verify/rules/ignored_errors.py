@@ -64,7 +64,7 @@ def _list_removed_errors(old: ast.Module | None, new: ast.Module, path: str) -> 
     for name in before.keys() & after.keys():
         lost = _count_raises(before[name]) - _count_raises(after[name])
         if lost > 0:
-            line = _find_difference(before[name], after[name])
+            line = _find_first_new_line(before[name], after[name])
             what = f"{name} has fewer raise statements than before"
             yield Finding(rule="raise-removed", level="note", path=path, line=line, what=what)
 
@@ -73,7 +73,7 @@ def _count_raises(function: FunctionNode) -> int:
     return sum(isinstance(node, ast.Raise) for node in ast.walk(function))
 
 
-def _find_difference(before: FunctionNode, after: FunctionNode) -> int:
+def _find_first_new_line(before: FunctionNode, after: FunctionNode) -> int:
     """Return the line of the first statement that the old function does not have."""
     known = {ast.dump(node) for node in ast.walk(before) if isinstance(node, ast.stmt)}
     lines = [node.lineno for node in after.body if ast.dump(node) not in known]

@@ -29,7 +29,7 @@ def render_index(artifacts_dir: str, script: str | None = None) -> str:
     """Return the page with all runs, the latest first."""
     names = artifacts.list_runs(artifacts_dir)
     runs = [artifacts.load_run(artifacts_dir, name) for name in names[:MAX_LISTED_RUNS]]
-    tutorial_page = tutorial.PAGE_FILE if tutorial.has_script(script) else None
+    tutorial_page = tutorial.PAGE_FILE if tutorial.has_readable_block(script) else None
     return e2e_run_pages.render_index(runs, max(0, len(names) - MAX_LISTED_RUNS), tutorial=tutorial_page)
 
 

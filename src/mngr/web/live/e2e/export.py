@@ -20,7 +20,7 @@ def export_pages(artifacts_dir: str, target: str, script: str | None = None) -> 
         raise MngrError(f"{target} exists and holds other files", "choose a new directory: mngr web --export DIR")
     run_names = artifacts.list_runs(artifacts_dir)
     _write_page(os.path.join(target, "index.html"), e2e_paths.render_index(artifacts_dir, script))
-    if script is not None and tutorial.has_script(script):
+    if script is not None and tutorial.has_readable_block(script):
         _write_page(os.path.join(target, tutorial.PAGE_FILE), tutorial.render_tutorial(script, artifacts_dir))
     for run in run_names[: e2e_paths.MAX_LISTED_RUNS]:
         loaded = artifacts.load_run(artifacts_dir, run)

@@ -64,7 +64,7 @@ def render_tutorial(script_path: str, artifacts_dir: str) -> str:
     return render_template("e2e/tutorial.html", up="", plays=plays, page=page)
 
 
-def has_script(script: str | None) -> bool:
+def has_readable_block(script: str | None) -> bool:
     """True when the script has at least one block and can be read."""
     if script is None:
         return False
