@@ -16,7 +16,7 @@ from mngr.api import Fleet
 from mngr.web.live.agents.overview_stream import stream_overview
 from mngr.web.live.background_calls import BackgroundCalls, TooManyCalls
 from mngr.web.live.site import Site
-from tests.conftest import IS_FULL_SCALE, MngrProgram
+from tests.conftest import MngrProgram
 from tests.support.live_page import LiveServer
 
 expect.set_options(timeout=60_000)
@@ -96,8 +96,8 @@ def test_calls_that_do_not_end_leave_room_for_others_and_their_clients_may_go_aw
     asyncio.run(scenario())
 
 
-def test_many_agents_are_on_the_page_and_one_change_updates_one_card(mngr: MngrProgram, chromium: Browser) -> None:
-    count = 100 if IS_FULL_SCALE else 30
+def test_a_hundred_agents_are_on_the_page_and_one_change_updates_one_card(mngr: MngrProgram, chromium: Browser) -> None:
+    count = 100
     mngr("create", "many", "--count", str(count), "--", "sleep", "1000", timeout=300)
     with LiveServer(mngr) as server, chromium.new_context() as context:
         page = context.new_page()
