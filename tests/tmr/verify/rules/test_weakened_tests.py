@@ -115,6 +115,12 @@ def test_an_easier_input_is_a_note_at_its_line() -> None:
     assert (finding.rule, finding.level, finding.line) == ("code-changed", "note", 6)
 
 
+def test_code_with_a_check_behind_the_old_code_is_no_note() -> None:
+    old = "def test_it():\n    for name in ('rice', 'tea'):\n        assert price(name) == 3\n"
+    assert _levels(old, f"{old}    with pytest.raises(KeyError):\n        price('brush')\n") == {}
+    assert "code-changed" in _levels(old, f"{old}        assert name\n        break\n")
+
+
 # Bypassed checks
 
 

@@ -125,12 +125,20 @@ class _Comparison:
         """Yield a note when a function does something else around the same checks."""
         before, after = (_list_statements(source, name, not has_new_checks) for source in (self._old, self._new))
         changed = [(pair[0][0], pair[1]) for pair in zip(before, after, strict=False) if pair[0][0] != pair[1][0]]
-        if not changed and len(before) == len(after):
+        if not changed and (len(before) == len(after) or self._only_gains_checks(name, len(before), after)):
             return
         end = after[len(before)] if len(after) > len(before) else ("", self._new.functions[name].lineno)
         old_code, (new_code, line) = changed[0] if changed else ("", end)
         what = f"{name}: it checks the same, and something else in it changed"
         yield self._build_finding("code-changed", "note", line, what, old_code[:200], new_code[:200])
+
+    def _only_gains_checks(self, name: str, count: int, after: list[tuple[str, int]]) -> bool:
+        """True when a function only gains code with checks behind its old code, which cannot affect the old checks."""
+        gained = len(self._new.get_checks(name)) > len(self._old.get_checks(name))
+        added = after[count:]
+        ends_early = any(code.startswith(("break", "continue", "return")) for code, _ in added)
+        is_behind = min((line for _, line in added), default=0) > max(line for _, line in after[:count])
+        return gained and is_behind and not ends_early
 
     def compare_module(self) -> Iterator[Finding]:
         """Yield a note for each changed statement outside of functions, such as the data of tests."""
