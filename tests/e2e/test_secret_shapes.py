@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.e2e.cast import CastRecorder, redact_recording
+from mngr.e2e.asciicast import CastRecorder, redact_recording
 from mngr.e2e.redact_secrets import Redactor
 from mngr.e2e.secret_shapes import SHAPES, find_open_shape
 from tests.support.paths import ROOT

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from mngr.e2e.cast import choose_unused_path
+from mngr.e2e.asciicast import choose_unused_path
 
 START_TIMEOUT = 10.0  # seconds until the first event is recorded
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mngr.e2e import process, session_dirs
+from mngr.e2e import run_command, session_dirs
 from mngr.e2e.redact_secrets import Redactor, collect_secrets
 from mngr.e2e.result import CommandOutput, CommandTimeout, E2eResult, OutputOrigin
 from mngr.e2e.step_recorder import StepRecorder
@@ -175,8 +175,8 @@ class E2eSession:
         output = self.transcript.open_output()
         time_limit = self.timeout if timeout is None else timeout
         try:
-            ended = process.run_process(
-                process.Program([self.shell, "-c", command], self._resolve_cwd(cwd), variables),
+            ended = run_command.run_process(
+                run_command.Program([self.shell, "-c", command], self._resolve_cwd(cwd), variables),
                 stdin=stdin.encode() if isinstance(stdin, str) else stdin,
                 timeout=time_limit,
                 on_output=output.add_output,
@@ -223,7 +223,7 @@ class E2eSession:
         line = self.transcript.write_line("$ ", command)
         cast = self.choose_cast_path(name or "terminal")
         terminal = Tty(
-            process.Program([self.shell, "-c", command], self._resolve_cwd(cwd), variables),
+            run_command.Program([self.shell, "-c", command], self._resolve_cwd(cwd), variables),
             size=(rows, columns),
             cast=cast,
             origin=self._build_origin(command),
@@ -248,7 +248,7 @@ class E2eSession:
 
     def choose_cast_path(self, name: str) -> Path:
         """Create an empty file for a new recording and return its path."""
-        from mngr.e2e.cast import choose_unused_path
+        from mngr.e2e.asciicast import choose_unused_path
 
         path = choose_unused_path(self.artifacts, name)
         path.touch()
@@ -287,7 +287,7 @@ class E2eSession:
 
     def close(self) -> None:
         """End everything that the test started and remove its directory."""
-        from mngr.e2e.cast import redact_file
+        from mngr.e2e.asciicast import redact_file
 
         for terminal in self._terminals:
             terminal.close()

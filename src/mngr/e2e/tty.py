@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mngr.e2e.cast import CastRecorder
-from mngr.e2e.process import Program, has_ended
+from mngr.e2e.asciicast import CastRecorder
 from mngr.e2e.result import CommandOutput, CommandTimeout, OutputOrigin
+from mngr.e2e.run_command import Program, has_ended
 
 KEY_SEQUENCES = {
     "Enter": "\r",

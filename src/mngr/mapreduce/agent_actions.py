@@ -21,9 +21,9 @@ from mngr.base.untrusted_json import find_text, get_object
 from mngr.host import git, host_store, record_store
 from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.mapreduce import reminders
+from mngr.mapreduce.hosts.assign_hosts import PooledHost
 from mngr.mapreduce.hosts.hosts_being_rebuilt import HostRecovery
 from mngr.mapreduce.hosts.pool import find_host_provider, list_saved_agents
-from mngr.mapreduce.hosts.slots import PooledHost
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.journal_rows import PulledRow
 from mngr.mapreduce.journal.run_state import Task, TaskState

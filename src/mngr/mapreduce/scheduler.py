@@ -18,9 +18,9 @@ from mngr.mapreduce import governor as governing
 from mngr.mapreduce import reminders
 from mngr.mapreduce.agent_actions import AgentActions, CollectedWork
 from mngr.mapreduce.governor import Governor, RunLimits, RunLoad
+from mngr.mapreduce.hosts.assign_hosts import PooledHost
 from mngr.mapreduce.hosts.pool import HostPool, find_host_provider
 from mngr.mapreduce.hosts.reachability import HostReachability
-from mngr.mapreduce.hosts.slots import PooledHost
 from mngr.mapreduce.journal import journal_rows, run_rows
 from mngr.mapreduce.journal.journal_file import JournaledState
 from mngr.mapreduce.journal.run_state import ACTIVE_STATES, RunState, TaskState

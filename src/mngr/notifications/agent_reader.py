@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.needs import find_question, list_answers, read_last_words
+from mngr.agents.inspect.needs_from_person import find_question, list_answers, read_last_words
 from mngr.base import shell, time_format
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, AgentView, Struct

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.needs import list_answers, read_question
+from mngr.agents.inspect.needs_from_person import list_answers, read_question
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, AgentView

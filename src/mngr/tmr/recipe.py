@@ -32,7 +32,7 @@ from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.prepare.verdict_of_one_test import FAILS_ALONE, FAILS_IN_SUITE, describe_runs, explain_verdict
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.run_plan import RunPlan
-from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.choose_runner import choose_runner_of_plan
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import list_claimed_changes, read_claim
 from mngr.tmr.verify.receipt import Receipt, find_verdict, make_receipt

@@ -29,7 +29,7 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
 from mngr.tmr.prepare.explain_collection_failure import make_collection_error, summarize_failure
 from mngr.tmr.run_plan import RunPlan
-from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.choose_runner import choose_runner_of_plan
 from mngr.tmr.runners.test_run import CollectedTests
 
 _MAX_ATTEMPTS = 8

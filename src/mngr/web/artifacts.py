@@ -13,7 +13,7 @@ from mngr.base.errors import NotFound
 from mngr.base.model import Struct
 from mngr.base.paths import open_plain_file
 from mngr.base.untrusted_json import as_object, find_int, find_number, get_objects, get_text, parse_json
-from mngr.e2e.cast import redact_recording
+from mngr.e2e.asciicast import redact_recording
 from mngr.e2e.redact_secrets import Redactor
 
 MAX_SHOWN_BYTES = 2_000_000  # The most bytes of a transcript or a recording on a page.

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
+from mngr.agents.inspect.follow_files import Tail, TailGroup, iter_lines
 from mngr.agents.inspect.for_each_agent import resolve_without_repeats
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
 from mngr.base import names_and_addresses as naming
 from mngr.base import time_format
 from mngr.base.errors import Unreachable, UsageError

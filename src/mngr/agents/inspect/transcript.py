@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
+from mngr.agents.inspect.follow_files import Tail, TailGroup, iter_lines
 from mngr.agents.inspect.trash import TrashedAgent, list_trash
 from mngr.agents.sandbox import bubblewrap
 from mngr.base.errors import MngrError, NotFound, Unreachable

@@ -8,7 +8,7 @@ import threading
 import time
 
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.tail import Tail
+from mngr.agents.inspect.follow_files import Tail
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.base.python_process import many_open_files

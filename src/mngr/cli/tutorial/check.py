@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.check import TutorialFinding, TutorialReport
-    from mngr.tutorial.fix import FixedCitation
+    from mngr.tutorial.check_citations import TutorialFinding, TutorialReport
+    from mngr.tutorial.fix_citations import FixedCitation
 
 TESTS_ARGUMENT = Argument(
     name="TESTS",
@@ -68,8 +68,8 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Compare the script with the tests, correct citations with --fix, and fail if something is wrong."""
-    from mngr.tutorial.check import check_tutorial
-    from mngr.tutorial.fix import fix_citations
+    from mngr.tutorial.check_citations import check_tutorial
+    from mngr.tutorial.fix_citations import fix_citations
     from mngr.tutorial.paths import TutorialPaths
 
     paths = TutorialPaths(cli.context, args["file"], args["tests"])

@@ -33,7 +33,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Write the first files of a tutorial, and print the next steps."""
-    from mngr.tutorial.writing.init import init_tutorial
+    from mngr.tutorial.writing.write_example import init_tutorial
 
     result = init_tutorial(cli.context, args["program"])
     text = "".join(f"wrote {path}\n" for path in result.written) or "all files exist already\n"

@@ -16,8 +16,8 @@ from mngr.api import Fleet
 from mngr.base import time_format
 from mngr.base.errors import EngineBusy, MngrError, UsageError
 from mngr.base.model import AgentView
+from mngr.mapreduce.hosts.assign_hosts import HostSlots, PooledHost
 from mngr.mapreduce.hosts.reachability import HostReachability
-from mngr.mapreduce.hosts.slots import HostSlots, PooledHost
 from mngr.mapreduce.journal.host_rows import (
     HostStartedRow,
     HostStoppedRow,

@@ -9,7 +9,7 @@ from mngr.agents.edit_settings import replace_settings_file
 from mngr.base import config, paths
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
-from mngr.setup.init.detect import DetectedSetting, detect_project
+from mngr.setup.init.detect_settings import DetectedSetting, detect_project
 from mngr.setup.init.find_test_requirements import RequirementSource
 from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mngr.base.size_format import format_count
 from mngr.tmr.changes.collect_changes import Change, ChangeAuthor
-from mngr.tmr.deliver.facts import PullRequestFacts
 from mngr.tmr.deliver.markdown import (
     format_code,
     format_details,
@@ -12,6 +11,7 @@ from mngr.tmr.deliver.markdown import (
     format_list,
     format_text,
 )
+from mngr.tmr.deliver.pull_request_facts import PullRequestFacts
 from mngr.tmr.verify.receipt import find_receipt
 from mngr.tmr.verify.red_green import RedGreenProof
 

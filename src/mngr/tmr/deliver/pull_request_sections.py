@@ -13,7 +13,6 @@ from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, describe_resolver
 from mngr.tmr.changes.list_exclusions import EscalationGroup
 from mngr.tmr.deliver.evidence import format_agents, format_authors, format_result, render_transcript
-from mngr.tmr.deliver.facts import PullRequestFacts
 from mngr.tmr.deliver.markdown import (
     format_code,
     format_details,
@@ -21,6 +20,7 @@ from mngr.tmr.deliver.markdown import (
     format_text,
     sort_known_first,
 )
+from mngr.tmr.deliver.pull_request_facts import PullRequestFacts
 from mngr.tmr.finding import Finding
 from mngr.tmr.verify.claim import Location
 

@@ -6,7 +6,6 @@ from mngr.base import time_format
 from mngr.base.size_format import format_count
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage, sum_usages
 from mngr.tmr.changes.integration_record import AgentSummary, CheckResult
-from mngr.tmr.deliver.facts import PullRequestFacts, describe_missing_sandbox
 from mngr.tmr.deliver.markdown import (
     format_cell,
     format_code,
@@ -14,6 +13,7 @@ from mngr.tmr.deliver.markdown import (
     redact_line,
     sort_known_first,
 )
+from mngr.tmr.deliver.pull_request_facts import PullRequestFacts, describe_missing_sandbox
 from mngr.tmr.verify.receipt import find_verdict
 
 _OUTCOMES = ("fixed", "improved", "unchanged", "refuted", "flaky", "unverified", "blocked", "failed")

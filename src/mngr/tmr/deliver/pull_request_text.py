@@ -7,8 +7,8 @@ import os
 from mngr.mapreduce.journal.run_state import RunState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.deliver import pull_request_sections, pull_request_summary
-from mngr.tmr.deliver.facts import PullRequestFacts, load_facts
 from mngr.tmr.deliver.markdown import redact_line
+from mngr.tmr.deliver.pull_request_facts import PullRequestFacts, load_facts
 from mngr.tmr.run_plan import RunPlan
 
 MAX_CHARACTERS = 60_000  # characters of PR.md

@@ -39,7 +39,7 @@ from mngr.tmr.integrate.ask_agents import (
 )
 from mngr.tmr.integrate.automatic_resolution import commit_with_markers, has_new_markers
 from mngr.tmr.run_plan import RunPlan
-from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.choose_runner import choose_runner_of_plan
 
 _MAX_FILE_BYTES = 8 << 20  # larger files are not searched for conflict markers
 _MAX_FULL_CHANGES = 5  # conflicting changes whose diff is in the prompt

@@ -26,7 +26,7 @@ from mngr.tmr.recipe import TmrRecipe
 from mngr.tmr.run_plan import load_plan
 from mngr.tmr.verify.receipt import find_receipt, find_verdict
 from mngr.tutorial.blocks import parse_script
-from mngr.tutorial.check import compare_with_tests
+from mngr.tutorial.check_citations import compare_with_tests
 from mngr.tutorial.citations import Citations, parse_tests
 
 _STABILITY_RUNS = 5  # runs that show whether a test is repaired, if no change claims that

@@ -21,7 +21,7 @@ from mngr.tmr.commits.trees import GIT_SAFE_ARGS, diff_trees, list_trees
 from mngr.tmr.prepare.shards import split_tests
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.run_plan import RunPlan
-from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.choose_runner import choose_runner_of_plan
 from mngr.tmr.runners.test_run import CollectedTests, SuiteRequest, SuiteRun, TestFunction, first_line
 
 Result = TypeVar("Result")

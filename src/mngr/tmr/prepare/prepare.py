@@ -42,7 +42,7 @@ from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.prepare.verdict_of_one_test import VERDICTS, combine_runs
 from mngr.tmr.result_cache import get_cache_dir
 from mngr.tmr.run_plan import RunPlan
-from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.choose_runner import choose_runner_of_plan
 from mngr.tmr.runners.test_run import CollectedTests, SuiteLines, TestFunction, TestRun
 
 RowListener = Callable[[JournalRow], None]

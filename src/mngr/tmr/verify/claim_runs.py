@@ -13,7 +13,7 @@ from mngr.host import git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.cleanroom.replaceable_room import ReplaceableRoom
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.choose_runner import choose_runner
 from mngr.tmr.runners.pytest.trials import Trial, TrialRun, run_trials
 from mngr.tmr.runners.test_run import RunOptions, TestFunction, TestRun
 from mngr.tmr.verify.experiments.run_experiments import ExperimentReport

@@ -17,7 +17,7 @@ from mngr.tmr.cleanroom.clean_room import CleanRoomBroken
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.finding import Finding
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.choose_runner import choose_runner
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify import red_green
 from mngr.tmr.verify.claim_runs import ClaimRunner

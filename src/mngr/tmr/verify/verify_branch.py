@@ -22,7 +22,7 @@ from mngr.tmr.cleanroom.replaceable_room import run_in_room
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.choose_runner import choose_runner
 from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.commit_diffs import diff_commits
 from mngr.tmr.verify.project_setup_changes import list_setup_changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.tutorial.blocks import ReadProblem
-from mngr.tutorial.check import CitedCommandBlock, TutorialReport, check_tutorial
+from mngr.tutorial.check_citations import CitedCommandBlock, TutorialReport, check_tutorial
 from mngr.tutorial.coverage.help_text_reader import CommandTree, ProgramCommand
 from mngr.tutorial.coverage.read_tree import read_tree
 from mngr.tutorial.coverage.shell_words import list_calls

@@ -7,7 +7,7 @@ import json
 import os
 
 from mngr.tutorial.blocks import Block, normalize_text
-from mngr.tutorial.check import TutorialFinding, TutorialReport
+from mngr.tutorial.check_citations import TutorialFinding, TutorialReport
 
 _MAX_EXAMPLES = 4  # tests of the project that are shown as examples
 _MAX_EXAMPLE_LINES = 60  # lines of one example

@@ -12,7 +12,7 @@ from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.base.time_format import parse_duration
 from mngr.tutorial.blocks import ReadProblem, read_script
-from mngr.tutorial.check import TutorialFinding, TutorialReport, check_tutorial, compare_with_tests
+from mngr.tutorial.check_citations import TutorialFinding, TutorialReport, check_tutorial, compare_with_tests
 from mngr.tutorial.citations import read_tests
 from mngr.tutorial.paths import TutorialPaths
 from mngr.tutorial.writing import test_update_prompt

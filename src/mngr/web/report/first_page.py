@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mngr.base.model import Struct
-from mngr.tmr.deliver.facts import describe_missing_sandbox, list_isolations
+from mngr.tmr.deliver.pull_request_facts import describe_missing_sandbox, list_isolations
 from mngr.tmr.prepare.journal_facts import BaseMoved, list_facts
 from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.verify.claim import Escalation

@@ -18,7 +18,7 @@ from mngr.base.json_structs import encode
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.setup.init.detect import detect_settings
+from mngr.setup.init.detect_settings import detect_settings
 from mngr.tmr.cleanroom import program_sources
 from mngr.tmr.cleanroom.clean_room import CleanRoom, CleanRoomBroken, CommandOutcome
 from mngr.tmr.cleanroom.clean_rooms import count_cores
@@ -26,7 +26,7 @@ from mngr.tmr.cleanroom.sandbox import CleanRoomJob
 from mngr.tmr.prepare.history.audit_outcomes import AuditedTestFile
 from mngr.tmr.prepare.history.earlier_results import Fingerprinter
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
-from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.choose_runner import choose_runner
 from mngr.tmr.runners.pytest.runner import PytestOptions
 from mngr.tmr.runners.test_run import Failure, TestFunction, first_line
 from mngr.tmr.verify.audit.stub_audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test, get_outcome_of_gaps

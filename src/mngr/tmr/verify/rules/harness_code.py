@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
 from mngr.tmr.verify.rules.changed_file import ChangedFile
-from mngr.tmr.verify.rules.promises import find_first_changed_line
+from mngr.tmr.verify.rules.docstrings_and_citations import find_first_changed_line
 from mngr.tmr.verify.rules.python_source import format_name, get_last_part, map_imports, parse_source
 
 # These hooks prepare a run and cannot change how a test ends.

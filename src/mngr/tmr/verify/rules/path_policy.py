@@ -11,7 +11,7 @@ from mngr.tmr.commits import path_checks
 from mngr.tmr.finding import LEVELS, Finding
 from mngr.tmr.verify.claim import CHANGE_KINDS
 from mngr.tmr.verify.rules.changed_file import ChangedFile
-from mngr.tmr.verify.rules.promises import find_first_changed_line, is_only_words, list_changed_promises
+from mngr.tmr.verify.rules.docstrings_and_citations import find_first_changed_line, is_only_words, list_changed_promises
 
 _TEST_KINDS = ("FIX_TEST", "IMPROVE_TEST", "ADD_TEST")
 _MAX_BYTES = 1_000_000

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mngr.agents.inspect.find import get_agent
-from mngr.agents.inspect.needs import describe_request, list_answers, read_question
+from mngr.agents.inspect.needs_from_person import describe_request, list_answers, read_question
 from mngr.api import Fleet
 from tests.conftest import MngrProgram
 

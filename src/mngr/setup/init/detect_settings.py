@@ -14,7 +14,7 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init.find_test_requirements import RequirementSource
 from mngr.setup.init.find_tests import FoundTests, find_tests
-from mngr.setup.init.other_setup import find_compiled_setup, find_make_setup, find_node_setup
+from mngr.setup.init.non_python_setup import find_compiled_setup, find_make_setup, find_node_setup
 from mngr.setup.init.project_files import ProjectFiles, find_python_project, has_modules, read_project
 from mngr.setup.init.python_setup import find_python_setup
 from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments, SetupCommand

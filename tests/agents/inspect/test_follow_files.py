@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from mngr.agents.context import Context
-from mngr.agents.inspect.tail import MAX_LINE_BYTES, Tail, TailGroup
+from mngr.agents.inspect.follow_files import MAX_LINE_BYTES, Tail, TailGroup
 from mngr.testkit.contract.mngr_program import BackgroundProgram
 from tests.conftest import MngrProgram
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import threading
 
-from mngr.mapreduce.hosts.slots import HostSlots
+from mngr.mapreduce.hosts.assign_hosts import HostSlots
 from mngr.mapreduce.worker_threads import JobKind, WorkerThreads
 from tests.conftest import IS_FULL_SCALE, wait_for
 

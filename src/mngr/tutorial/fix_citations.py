@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from mngr.base.model import Struct
 from mngr.tutorial.blocks import Block, compute_block_id, split_lines
-from mngr.tutorial.check import StaleCitation
+from mngr.tutorial.check_citations import StaleCitation
 from mngr.tutorial.citations import Citation, SourceText, decode_source, parse_tests
 
 _STRING_TOKEN = re.compile(r"([A-Za-z]*)(\"\"\"|'''|\"|')(.*)\2", re.DOTALL)

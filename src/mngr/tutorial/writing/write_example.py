@@ -10,7 +10,7 @@ from mngr.agents.edit_settings import set_setting
 from mngr.base import paths
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
-from mngr.setup.init import detect as project
+from mngr.setup.init import detect_settings as project
 
 _SCRIPT_TEMPLATE = """#!/bin/sh
 

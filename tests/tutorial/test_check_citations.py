@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.tutorial.blocks import compute_block_id, normalize_text, parse_script
-from mngr.tutorial.check import TutorialFinding, TutorialReport, compare_with_tests
+from mngr.tutorial.check_citations import TutorialFinding, TutorialReport, compare_with_tests
 from mngr.tutorial.citations import parse_tests, read_tests
-from mngr.tutorial.fix import FixedCitation, fix_citations
+from mngr.tutorial.fix_citations import FixedCitation, fix_citations
 
 SCRIPT = """\
 #!/bin/sh
