@@ -76,13 +76,13 @@ def test_failing_tests_always_become_tasks_and_passing_ones_up_to_the_limit(proj
 def test_the_plan_says_what_is_chosen_what_is_left_and_how_to_get_the_rest(project: MngrProgram) -> None:
     project.env["MNGR__TMR__MAX_TASKS"] = "3"
     lines = project("tmr", "run", "--dry-run").out.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("Chosen: "))
+    start = next(number for number, line in enumerate(lines) if line.startswith("The run has "))
     assert lines[start : start + 3] == [
-        "Chosen: 3 tasks: 0 shared root causes, 2 other tests that do not pass, 1 passing test.",
-        "Left: 3 passing tests. Tests that cite the tutorial come first, then weak, recently changed and slow tests.",
-        "For the rest: mngr tmr run --max-tasks 6",
+        "The run has 3 tasks: 0 shared root causes, 2 other tests that do not pass, 1 passing test.",
+        "Without a task: 3 passing tests. Tests that cite the tutorial come first, then weak, recently changed and slow tests.",
+        "To create tasks for them, too: mngr tmr run --max-tasks 6",
     ]
-    assert len(project.run_json(*lines[start + 2].split()[4:], "--dry-run")["tasks"]) == 6
+    assert len(project.run_json(*lines[start + 2].split()[7:], "--dry-run")["tasks"]) == 6
 
 
 @pytest.mark.agents
@@ -115,8 +115,13 @@ def test_a_long_list_of_tasks_is_cut() -> None:
 def test_the_plan_says_one_test_and_several_tests_correctly() -> None:
     text = make_estimate([PlannedTask(slug="t", tests=["a"])], passing=1, skipped_by_rank=1, failing=1, flaky=1).text
     assert "1 of 3 tests fails and 1 is flaky. 1 test gets no agent.\n" in text
-    assert "Chosen: 1 task: 0 shared root causes, 0 other tests that do not pass, 1 passing test.\n" in text
-    assert "Left: 1 passing test. " in text and "Estimate: 1 agent, " in text
+    assert "The run has 1 task: 0 shared root causes, 0 other tests that do not pass, 1 passing test.\n" in text
+    assert "Without a task: 1 passing test. " in text and "Estimate: 1 agent, " in text
+
+
+def test_the_plan_says_when_every_test_gets_an_agent() -> None:
+    text = make_estimate([PlannedTask(slug="t", tests=["a"])], failing=1).replace(skipped=[]).text
+    assert text.startswith("Before any change, 1 of ") and "Every test gets an agent.\n" in text
 
 
 def make_estimate(

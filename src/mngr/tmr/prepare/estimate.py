@@ -82,15 +82,15 @@ class Estimate(Struct):
         causes = sum(task.root_cause is not None for task in self.tasks)
         others = len(self.tasks) - causes - self.passing
         lines = [
-            f"Chosen: {format_count(len(self.tasks), 'task')}: {format_count(causes, 'shared root cause')}, "
+            f"The run has {format_count(len(self.tasks), 'task')}: {format_count(causes, 'shared root cause')}, "
             f"{others} other {choose_noun(others, 'test that does', 'tests that do')} not pass, {format_count(self.passing, 'passing test')}."
         ]
         if self.skipped_by_rank:
             left = format_count(self.skipped_by_rank, "passing test")
             lines.append(
-                f"Left: {left}. Tests that cite the tutorial come first, then weak, recently changed and slow tests."
+                f"Without a task: {left}. Tests that cite the tutorial come first, then weak, recently changed and slow tests."
             )
-            lines.append(f"For the rest: {self.more_command}")
+            lines.append(f"To create tasks for them, too: {self.more_command}")
         return "\n".join(lines)
 
     def describe_network_failures(self) -> str:
@@ -126,6 +126,8 @@ class Estimate(Struct):
         cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd[0]:.2f} to ${self.cost_usd[1]:.2f}"
         low, high = (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s" for seconds in self.seconds)
         skipped = f"{format_count(len(self.skipped), 'test')} {choose_noun(len(self.skipped), 'gets', 'get')} no agent."
+        if not self.skipped:
+            skipped = "Every test gets an agent."
         return (
             f"Before any change, {self.failing} of {format_count(self.tests, 'test')} {choose_noun(self.failing, 'fails', 'fail')} "
             f"and {self.flaky} {choose_noun(self.flaky, 'is', 'are')} flaky. {skipped}\n"

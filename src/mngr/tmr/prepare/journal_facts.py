@@ -99,7 +99,8 @@ class BaselineDone(RunFact):
         reuse = self.describe_reuse()
         hint = f"; {reuse} (--fresh runs them again)" if reuse else ""
         no_agent = f"{format_count(self.skipped, 'test')} {choose_noun(self.skipped, 'gets', 'get')} no agent"
-        return f"baseline: {counts}; {no_agent}; shared root causes: {self.root_causes}{hint}"
+        agents = no_agent if self.skipped else "every test gets an agent"
+        return f"baseline: {counts}; {agents}; shared root causes: {self.root_causes}{hint}"
 
 
 class BaseMoved(RunFact):
