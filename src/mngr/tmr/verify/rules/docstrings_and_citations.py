@@ -48,7 +48,7 @@ def _compare_blocks(name: str, before: FunctionNode, after: FunctionNode, path: 
     removed = [text for text in old if text not in new]
     if removed:
         line = next((line for text, line in new.items() if text not in old), after.lineno)
-        what = f"{name} no longer cites the block that it cited"
+        what = f"{name} no longer cites one of its blocks"
         yield Finding(rule="policy-block", level=level, path=path, line=line, what=what, old=removed[0])
 
 

@@ -97,16 +97,20 @@ class _Comparison:
         return candidates[0] if candidates and self._gained_in_file else ""
 
     def _report_replaced(self, name: str, lost: list[Check], line: int, after: str, gained: int) -> Finding:
-        what = f"{name}: {_describe_count(len(lost), 'check')} replaced by {_describe_count(gained, 'other check').rpartition(' ')[0]}"
+        what = f"{name}: the edit replaces {_count(len(lost), 'check')} with {_count(gained, 'other check')}"
         return self._build_finding("check-replaced", "note", line, what, lost[0].text, after)
 
     def _report_removed(self, name: str, check: Check, left: list[Check]) -> Finding:
         stronger = next((other for other in left if _covers_other_check(other, check)), None)
         if stronger is not None:
-            what = f"{name}: a check was removed that `{stronger.text[:100]}` implies"
+            what = f"{name}: the edit removes a check that `{stronger.text[:100]}` implies"
             return self._build_finding("check-redundant", "note", stronger.line, what, check.text)
         return self._build_finding(
-            "check-removed", "refuse", check.line, f"{name}: a check was removed and nothing replaces it", check.text
+            "check-removed",
+            "refuse",
+            check.line,
+            f"{name}: the edit removes a check, and nothing replaces it",
+            check.text,
         )
 
     def _compare_rows(self, name: str, has_new_checks: bool) -> Iterator[Finding]:
@@ -117,8 +121,8 @@ class _Comparison:
         line = self._new.functions[name].lineno
         is_replaced = has_new_checks or bool(self._gained_rows) or bool(self._gained_in_file)
         rule, level = ("rows-replaced", "note") if is_replaced else ("rows-removed", "refuse")
-        verb = "replaced" if is_replaced else "removed and nothing replaces them"
-        what = f"{name}: {_describe_count(lost.total(), 'row')} of its data {verb}"
+        verb, outcome = ("replaces", "") if is_replaced else ("removes", ", and nothing replaces this data")
+        what = f"{name}: the edit {verb} {_count(lost.total(), 'row')} of test data{outcome}"
         yield self._build_finding(rule, level, line, what, next(iter(lost)), next(iter(new_rows - old_rows), ""))
 
     def _compare_rest(self, name: str, has_new_checks: bool) -> Iterator[Finding]:
@@ -129,7 +133,7 @@ class _Comparison:
             return
         end = after[len(before)] if len(after) > len(before) else ("", self._new.functions[name].lineno)
         old_code, (new_code, line) = changed[0] if changed else ("", end)
-        what = f"{name}: it checks the same, and something else in it changed"
+        what = f"{name}: the checks are the same, but the edit changes other code of the function"
         yield self._build_finding("code-changed", "note", line, what, old_code[:200], new_code[:200])
 
     def _only_gains_checks(self, name: str, count: int, after: list[tuple[str, int]]) -> bool:
@@ -147,7 +151,7 @@ class _Comparison:
             code = ast.unparse(node)
             if code not in known:
                 yield self._build_finding(
-                    "code-changed", "note", node.lineno, "code outside of the tests changed", "", code[:200]
+                    "code-changed", "note", node.lineno, "the edit changes code outside the tests", "", code[:200]
                 )
 
     def report_removed_test(self, name: str) -> Finding:
@@ -160,7 +164,7 @@ class _Comparison:
         is_repeated = any(_contains_statements(node, self._old.functions[name]) for node in self._new.tests.values())
         if gained >= max(1, len(checks)) or self._gained_rows or is_repeated or (new_tests and not checks):
             line = self._new.functions[new_names[0]].lineno if new_names else 0
-            what = f"{name} is gone, and the file contains as many new checks or rows of data"
+            what = f"{name} no longer exists, but the file contains at least as many new checks or rows of data"
             return self._build_finding("test-replaced", "note", line, what)
         line = self._old.functions[name].lineno
         return self._build_finding(
@@ -245,5 +249,5 @@ def _find_equated(node: ast.expr) -> ast.expr | None:
     return None
 
 
-def _describe_count(number: int, noun: str) -> str:
-    return f"one {noun} was" if number == 1 else f"{number} {noun}s were"
+def _count(number: int, noun: str) -> str:
+    return f"one {noun}" if number == 1 else f"{number} {noun}s"
