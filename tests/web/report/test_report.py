@@ -334,7 +334,8 @@ def test_a_report_says_that_changes_or_integration_are_damaged(tmp_path: Path, n
     folder.write()
     Path(folder.run.path, name).write_text(content)
     page = Path(folder.report()).read_text()
-    assert "cannot be read: " in page and make_slug(GOOD) in page
+    problem = "The changes cannot be read: " if name == "changes.json" else "cannot read the integration of nightly: "
+    assert problem in page and make_slug(GOOD) in page
 
 
 def test_an_open_report_follows_a_running_run(browser: Browser, tmp_path: Path) -> None:
