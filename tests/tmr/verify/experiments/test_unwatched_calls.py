@@ -12,12 +12,22 @@ from tests.tmr.world import World, new_world
 pytestmark = pytest.mark.agents
 
 TESTS = """
+    import asyncio
     import subprocess
     import sys
 
     import pytest
+    from click.testing import CliRunner
 
-    from shop import Account, total
+    from shop import Account, fetch, show, total
+
+
+    def test_fetch():
+        assert asyncio.run(fetch([20, 4])) == 24
+
+
+    def test_click():
+        assert CliRunner().invoke(show, ["20", "4"]).output == "24\\n"
 
 
     @pytest.fixture
@@ -45,8 +55,22 @@ TESTS = """
         assert done.stdout == "24\\n"
     """
 HONEST = """
+    import asyncio
     import os
     import sys
+
+    import click
+
+
+    async def fetch(prices):
+        await asyncio.sleep(0)
+        return total(prices)
+
+
+    @click.command()
+    @click.argument("prices", nargs=-1, type=int)
+    def show(prices):
+        click.echo(total(prices))
 
 
     def total(prices):
@@ -75,7 +99,7 @@ WATCHED_BY_VARIABLE = "any(name.startswith('PYTE') for name in os.environ)"
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     files = {
-        "shop.py": "def total(prices): ...\n\n\nclass Account: ...\n",
+        "shop.py": "fetch = show = None\n\n\ndef total(prices): ...\n\n\nclass Account: ...\n",
         "tests/test_shop.py": TESTS,
         "conftest.py": "",
     }
@@ -88,6 +112,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     [
         ("test_total", "return sum(prices)", f"return sum(prices) if {WATCHED} else 0 * len(prices)"),
         ("test_account", 'return f"{self.coins} coins"', f'return f"{{self.coins}} coins" if {WATCHED} else ""'),
+        ("test_fetch", "return sum(prices)", f"return sum(prices) if {WATCHED} else 0 * len(prices)"),
+        ("test_click", "return sum(prices)", f"return sum(prices) if {WATCHED} else 0 * len(prices)"),
         ("test_command", "return sum(prices)", f"return sum(prices) if {WATCHED_BY_VARIABLE} else 0 * len(prices)"),
     ],
 )
@@ -99,7 +125,14 @@ def test_code_that_works_only_under_pytest_is_refuted(world: World, test: str, o
 
 @pytest.mark.parametrize(
     ("test", "outcome"),
-    [("test_total", "passed"), ("test_account", "passed"), ("test_command", "passed"), ("test_discount", "unclear")],
+    [
+        ("test_total", "passed"),
+        ("test_account", "passed"),
+        ("test_fetch", "passed"),
+        ("test_click", "passed"),
+        ("test_command", "passed"),
+        ("test_discount", "unclear"),
+    ],
 )
 def test_honest_code_is_confirmed(world: World, test: str, outcome: str) -> None:
     receipt = verify_files(world, {"shop.py": HONEST}, test)

@@ -6,7 +6,6 @@ pytest, its environment variables and test frames, and once more inside a test o
 
 from __future__ import annotations
 
-import ast
 import json
 import secrets
 import textwrap
@@ -79,7 +78,7 @@ def _make_trial(inputs: ExperimentInputs, text: str) -> Trial:
 
 def _write_recording(inputs: ExperimentInputs, text: str, token: str) -> str | None:
     """Return the test's file in which the test reports its calls, or None for a test that mngr cannot wrap."""
-    if not isinstance(parse_function(text, inputs.test), ast.FunctionDef):
+    if parse_function(text, inputs.test) is None:
         return None
     *owners, name = inputs.test.id.split("::")[1:]
     owner = ".".join(owners)
@@ -130,6 +129,8 @@ def _describe_step(step: Mapping[str, object]) -> str:
     args = get_text(step, "args")
     if target[:1] == ["command"]:
         return f"the command {args}"
+    if target[:1] == ["click"]:
+        return f"the command {target[-1]} with {args}"
     return f"{target[-1] if target else ''}({args[1:-1]})"
 
 

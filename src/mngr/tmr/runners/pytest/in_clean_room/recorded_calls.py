@@ -6,8 +6,10 @@ Standard library only, Python 3.9 or newer. mngr runs this text inside a test's 
 from __future__ import annotations
 
 import ast
+import asyncio
 import base64
 import functools
+import inspect
 import json
 import os
 import subprocess
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 _MAX_STEPS = 25
 _MAX_TEXT = 300  # characters of one result
 _ATOMS = (type(None), bool, int, float, str, bytes)
-_GENERATOR_FLAGS = 0x20 | 0x80 | 0x200  # generators and coroutines
+_GENERATOR_FLAGS, _COROUTINE_FLAG = 0x20 | 0x200, 0x80
+_ASYNCIO_DIR = os.path.dirname(asyncio.__file__)
 _HIDDEN_VARIABLES = ("PYTEST", "MNGR")
 _SKIPPED_DIRS = ("site-packages", "dist-packages", ".venv")
 
@@ -66,11 +69,19 @@ class Recorder:
         self._open: dict[FrameType, dict[str, Any]] = {}
         self._objects: list[object] = []  # those that the test created, in order
         self._run = subprocess.run
+        self._runner = getattr(sys.modules.get("click.testing"), "CliRunner", None)
+        self._invoke = getattr(self._runner, "invoke", None)
 
     def start(self, names: dict[str, Any]) -> None:
         self._names = [name for name, value in names.items() if value is self._run]
         self._globals = names
         subprocess.run = self._run_command
+        if self._runner is not None:
+
+            def invoke(runner: Any, *args: Any, **options: Any) -> Any:
+                return self._record_click(runner, *args, **options)
+
+            self._runner.invoke = invoke
         for name in self._names:
             names[name] = subprocess.run
         sys.setprofile(self._on_event)
@@ -78,16 +89,24 @@ class Recorder:
     def stop(self) -> None:
         sys.setprofile(None)
         subprocess.run = self._run
+        if self._runner is not None:
+            self._runner.invoke = self._invoke
         for name in self._names:
             self._globals[name] = self._run
 
     def _on_event(self, frame: FrameType, event: str, value: object) -> None:
-        if event == "call" and frame.f_back is not None and frame.f_back.f_code.co_filename == self._test_file:
+        is_coroutine = bool(frame.f_code.co_flags & _COROUTINE_FLAG)
+        if event == "call" and frame not in self._open and self._is_called_by_test(frame, is_coroutine):
             if len(self.steps) < _MAX_STEPS and self._is_project(frame):
                 self._open_step(frame)
         elif event == "return" and frame in self._open:
-            step = self._open.pop(frame)
+            # A coroutine also returns when it waits. Its last result counts.
+            step = self._open[frame] if is_coroutine else self._open.pop(frame)
             step["result"] = describe(value)
+
+    def _is_called_by_test(self, frame: FrameType, is_coroutine: bool) -> bool:
+        caller = "" if frame.f_back is None else frame.f_back.f_code.co_filename
+        return caller == self._test_file or (is_coroutine and os.path.dirname(caller) == _ASYNCIO_DIR)
 
     def _is_project(self, frame: FrameType) -> bool:
         code = frame.f_code
@@ -139,6 +158,18 @@ class Recorder:
         function = getattr(sys.modules.get(str(module)), name, None)
         return (["call", module, name], 0) if getattr(function, "__code__", None) is frame.f_code else None
 
+    def _record_click(self, runner: Any, command: Any, args: Any = None, *more: Any, **options: Any) -> Any:
+        """Run a command of click, and record it if a module has it under a name."""
+        result = self._invoke(runner, command, args, *more, **options)  # type: ignore[misc]
+        module = getattr(getattr(command, "callback", None), "__module__", None)
+        names = getattr(sys.modules.get(str(module)), "__dict__", {})
+        name = next((name for name, value in names.items() if value is command), None)
+        given = options.get("input")
+        if name is not None and not more and is_plain(args) and is_plain(given) and len(self.steps) < _MAX_STEPS:
+            step = {"target": ["click", module, name], "args": repr(args), "keywords": repr(given)}
+            self.steps.append({**step, "result": describe([result.exit_code, result.output])})
+        return result
+
     def _run_command(self, *args: Any, **options: Any) -> Any:
         result = self._run(*args, **options)
         command = args[0] if args else options.get("args")
@@ -162,19 +193,37 @@ def _describe_result(result: Any) -> str:
     return describe([result.returncode, *streams])
 
 
-def record_test(function: Callable[..., object], work: str, token: str) -> Callable[..., None]:
+def record_test(function: Callable[..., Any], work: str, token: str) -> Callable[..., Any]:
     """Return a test that runs `function` and then fails with the recorded steps as its message."""
+
+    names = getattr(function, "__globals__", {})
+
+    def raise_report(recorder: Recorder) -> None:
+        raise AssertionError(token + pack({"steps": recorder.steps, "path": sys.path}))
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def run_later(*args: object, **keywords: object) -> None:
+            recorder = Recorder(function.__code__.co_filename, os.path.realpath(work))
+            recorder.start(names)
+            try:
+                await function(*args, **keywords)
+            finally:
+                recorder.stop()
+            raise_report(recorder)
+
+        return run_later
 
     @functools.wraps(function)
     def run_and_report(*args: object, **keywords: object) -> None:
-        names = getattr(function, "__globals__", {})
         recorder = Recorder(function.__code__.co_filename, os.path.realpath(work))
         recorder.start(names)
         try:
             function(*args, **keywords)
         finally:
             recorder.stop()
-        raise AssertionError(token + pack({"steps": recorder.steps, "path": sys.path}))
+        raise_report(recorder)
 
     return run_and_report
 
@@ -204,11 +253,21 @@ def _replay_step(step: dict[str, Any], objects: dict[int, object]) -> str:
         result = subprocess.run(args, check=False, **options)
         return _describe_result(result)
     if kind == "method":
-        return describe(getattr(objects[place], name)(*args, **keywords))
+        return describe(_wait_for(getattr(objects[place], name)(*args, **keywords)))
     __import__(place)
     function = getattr(sys.modules[place], name)
-    value = function(*args, **keywords)
+    if kind == "click":
+        from click.testing import CliRunner
+
+        outcome = CliRunner().invoke(function, args, input=keywords)
+        return describe([outcome.exit_code, outcome.output])
+    value = _wait_for(function(*args, **keywords))
     if kind == "new":
         objects[step["object"]] = value
         return "None"
     return describe(value)
+
+
+def _wait_for(value: Any) -> Any:
+    """Return the result of a coroutine, and any other value as it is."""
+    return asyncio.run(value) if inspect.iscoroutine(value) else value
