@@ -243,11 +243,10 @@ def remember_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
 class _RememberedHost:
     """A host that does not answer, known only by its name and provider."""
 
-    is_local = False
-
     def __init__(self, name: str, provider: str) -> None:
         self.name = name
         self.provider = provider
+        self.is_local = False
 
 
 def _parse_answer(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: float) -> list[ObservedAgent]:
