@@ -11,6 +11,7 @@ from mngr.base.paths import Home
 from mngr.tmr.prepare.choose_tasks import PassingTest, RankFacts, rank_tests
 from mngr.tmr.prepare.estimate import Estimate, PlannedTask, SkippedTest
 from mngr.tmr.prepare.history.audit_outcomes import AuditedTestFile
+from mngr.tmr.prepare.journal_facts import BaselineDone
 from tests.conftest import MngrProgram, run_git
 
 TESTS = [PassingTest(id=f"{name}.py::test", path=f"{name}.py", seconds=1.0) for name in "abc"]
@@ -132,3 +133,12 @@ def make_estimate(
         skipped=[SkippedTest(test="x", why="it is skipped")], agents=(len(tasks), len(tasks)), prompt_tokens=0,
         shared_tokens=0, tokens=(0, 0), cost_usd=None, seconds=(1.0, 2.0),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("skipped", "words"),
+    [(0, "every test gets an agent"), (1, "1 test gets no agent"), (2, "2 tests get no agent")],
+)
+def test_the_baseline_says_how_many_tests_get_no_agent(skipped: int, words: str) -> None:
+    fact = BaselineDone(tests=1, counts={"fail": 1}, skipped=skipped, root_causes=0)
+    assert fact.describe() == f"baseline: 1 fail; {words}; shared root causes: 0"
