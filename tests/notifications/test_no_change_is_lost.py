@@ -36,14 +36,13 @@ def test_each_change_on_three_hosts_is_sent_once_in_time_although_the_follower_i
     changers = [threading.Thread(target=make_changes, args=(fleet, host, i)) for i, host in enumerate(farm.names)]
     for changer in changers:
         changer.start()
-    down: list[tuple[float, float]] = []  # when no follower ran
+    starts: list[float] = []  # when a follower was ready again
     for kill in range(KILLS):
         wait_for_count(to_receiver, kill * COUNT // (KILLS + 1) + 1, 60.0)
         follower.kill()
-        killed_at = time.time()
         follower.__exit__()
         follower = Follower(mngr)  # The agents go on while no follower runs.
-        down.append((killed_at, time.time()))
+        starts.append(time.time())
     for changer in changers:
         changer.join()
     wait_for(lambda: len({item["id"] for item in to_receiver.list_json()}) >= COUNT, 60.0)
@@ -55,7 +54,7 @@ def test_each_change_on_three_hosts_is_sent_once_in_time_although_the_follower_i
         item = request.parse_json()
         first.setdefault(item["id"], (request.at, item))
     repeated = len(to_receiver.requests) - COUNT
-    delays = sorted(sent_at - find_start(parse_timestamp(item["at"]), down) for sent_at, item in first.values())
+    delays = sorted(measure_delay(parse_timestamp(item["at"]), sent_at, starts) for sent_at, item in first.values())
     print(f"{COUNT} changes, {repeated} repeated, median {delays[COUNT // 2]:.2f} s, slowest {delays[-1]:.2f} s")
     assert len(first) == len({(item["name"], item["question"]) for _, item in first.values()}) == COUNT
     assert repeated <= KILLS
@@ -85,9 +84,9 @@ def test_a_change_on_a_host_that_is_cut_off_is_sent_when_it_answers_again_and_de
     assert titles == ["near has failed (exit 1)", "later has failed (exit 1)", "far has failed (exit 3)"]
 
 
-def find_start(at: float, down: list[tuple[float, float]]) -> float:
-    """Return the time of a change, or of the next start of a follower if none ran then or the kill came too early."""
-    return max([at, *(end for start, end in down if start - MAX_SECONDS < at < end)])
+def measure_delay(at: float, sent_at: float, starts: list[float]) -> float:
+    """Return how long a change took, counted from the last start of a follower before it was sent."""
+    return sent_at - max([at, *(start for start in starts if at < start < sent_at)])
 
 
 def make_changes(fleet: Fleet, host: str, index: int) -> None:
