@@ -78,5 +78,13 @@ def test_no_python_code_of_pages_contains_html() -> None:
     assert found == []
 
 
-def test_a_page_contains_its_title() -> None:
-    assert "<title></title>" in render_template("page.html", up="", plays=False)
+def test_every_page_forbids_scripts_and_styles_that_are_not_in_files() -> None:
+    page = render_template("page.html", up="", plays=False)
+    policy = page.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
+    assert "default-src 'none'" in policy and "unsafe-inline" not in policy
+    assert page.index("Content-Security-Policy") < page.index("<script")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_has_no_inline_style(name: str) -> None:
+    assert " style=" not in (FOLDER / name).read_text() and "<style" not in (FOLDER / name).read_text()
