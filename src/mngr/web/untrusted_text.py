@@ -52,7 +52,7 @@ def clean_text(value: object) -> CleanText:
     return _clean_short(text) if len(text) <= _MAX_CACHED else _show_controls(get_redactor()(text))
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=16384)
 def _clean_short(text: str) -> CleanText:
     """Return clean text. A page repeats most of its short texts, and the search for secrets takes longest."""
     return _show_controls(get_redactor()(text))
