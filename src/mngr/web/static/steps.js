@@ -25,9 +25,14 @@ function seek(place, end) {
   place.positions = place.positions || readPositions(place);
   const begin = Number(place.dataset.begin);
   const row = place.positions.findLast(([time]) => begin + time <= end);
-  place.dataset.position = row ? row[1] : 0;
-  place.player.pause();
-  place.player.seek(row ? row[1] : 0);
+  place.target = row ? row[1] + 0.002 : 0;  // The player rounds in another way.
+  place.moves = (place.moves || Promise.resolve()).then(() => move(place)).catch(() => {});
+}
+
+// The player answers later, so each move waits for the one before it.
+async function move(place) {
+  await place.player.pause();
+  await place.player.seek(place.target);
 }
 
 function startSteps(box, stepper) {
