@@ -234,7 +234,7 @@ def test_an_e2e_session_is_grouped_by_its_programs_error_and_keeps_the_transcrip
     ((test, text),) = show.transcripts.items()
     assert test == show.test and "# look\n$ sh shop.sh show\n! shop: shelf 0x" in text and text.endswith("? 3\n")
     (session_dir,) = (tmp_path / "test_show").iterdir()
-    assert sorted(path.name for path in session_dir.iterdir()) == ["meta.json", "transcript.txt"]
+    assert sorted(path.name for path in session_dir.iterdir()) == ["meta.json", "steps.jsonl", "transcript.txt"]
 
 
 def test_a_signature_is_the_same_in_every_clean_room_and_run(world: World, failed: dict[str, TestRun]) -> None:

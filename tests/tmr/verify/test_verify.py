@@ -109,7 +109,7 @@ def test_an_unneeded_fix_is_a_finding(world: World) -> None:
     idle = commit_edit(world, "[FIX_IMPL] Sorted", {"till.py": TILL.format(more="+ 1", least="sorted(prices)[0]")})
     receipt = verify_commit(world, idle, "test_cheapest")
     assert receipt.verdict == "confirmed"
-    assert {finding.rule for finding in receipt.findings} == {"fix-not-needed", "never-red", "only-tested-once"}
+    assert {finding.rule for finding in receipt.findings} == {"fix-not-needed", "never-red"}
 
 
 def test_a_weakened_test_is_refuted_with_its_line(world: World) -> None:
