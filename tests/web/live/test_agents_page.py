@@ -94,7 +94,7 @@ def test_an_answer_to_an_earlier_question_is_refused(mngr: MngrProgram, page: Pa
     expect(page.get_by_role("button", name="Allow")).to_be_visible()
     page.evaluate("document.querySelector('[data-action=allow]').dataset.state = 'WAITING permission 2020'")
     page.get_by_role("button", name="Allow").click()
-    expect(page.locator("#notice")).to_contain_text("another state than the one that you saw")
+    expect(page.locator("#notice")).to_contain_text("the state of ask has changed since you saw it")
     assert "yes" not in mngr("transcript", "ask").out
 
 
