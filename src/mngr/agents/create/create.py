@@ -16,10 +16,8 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.launch import environment
 from mngr.agents.launch.launch import install_on_host, start_session, write_new_agent_files
 from mngr.agents.lifecycle import choose_and_start_hosts, limit
-from mngr.agents.lifecycle.start import start_targets
 from mngr.agents.sync import source_cache
-from mngr.agents.workdir import project_setup, transfer
-from mngr.agents.workdir.discard_agent import discard_agent
+from mngr.agents.workdir import transfer
 from mngr.agents.workdir.source import is_same_machine
 from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import MngrError, Unreachable, UsageError
@@ -216,6 +214,8 @@ def _check_kind_of_existing(ctx: Context, spec: AgentSpec, name: str, agent_id: 
 
 def _start_existing(ctx: Context, agent_id: str) -> CreatedAgent | Exception:
     """Start the existing agent if necessary and return it, or the error."""
+    from mngr.agents.lifecycle.start import start_targets
+
     outcome = start_targets(ctx, [agent_id])[0]
     if not outcome.ok:
         return MngrError(outcome.error or "mngr could not start the agent", outcome.hint)
@@ -263,6 +263,8 @@ def _create_agent(ctx: Context, plan: CreatePlan, name: str) -> CreatedAgent:
 
 def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Remove what the steps created, or note that the host does not answer."""
+    from mngr.agents.workdir.discard_agent import discard_agent
+
     try:
         discard_agent(ctx, host, record)
     except Unreachable:
@@ -368,13 +370,18 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         settings = ctx.load_project_settings(source_dir)
     elif source_dir:
         settings = ctx.load_host_settings(source.host, source_dir)
-        project_setup.copy_carried_files(
-            source.host, source_dir, host, record, settings, git_command=source.git_command
-        )
     else:
         place = shell.redact_password(plan.spec.source or record.source or record.work_dir)
         is_from_agent = ":" not in place  # a URL or the address of another host has a colon
         settings = ctx.load_foreign_settings(host, record.work_dir, place, is_from_agent=is_from_agent)
+    if not (settings.get("project.carry") or settings.get("project.setup")):
+        return
+    from mngr.agents.workdir import project_setup
+
+    if source_dir and plan.spec.settings_root is None:
+        project_setup.copy_carried_files(
+            source.host, source_dir, host, record, settings, git_command=source.git_command
+        )
     project_setup.run_or_reuse_setup(
         host,
         record,

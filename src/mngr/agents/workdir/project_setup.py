@@ -6,22 +6,22 @@ contains fills the common cache: any other content could put something else into
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
+import re
+from collections.abc import Callable
 
 from mngr.agents.sandbox import bubblewrap
+from mngr.agents.workdir.private_variables import without_private_variables
+from mngr.agents.workdir.setup_run import run_setup
 from mngr.agents.workdir.transfer import copy_files, list_existing_files
 from mngr.base import shell
+from mngr.base.config import Settings
 from mngr.base.errors import MngrError
-from mngr.base.model import Struct
+from mngr.base.model import AgentRecord, Struct
 from mngr.host import git, scripts
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mngr.base.config import Settings
-    from mngr.base.model import AgentRecord
-    from mngr.host.protocol import Host
+from mngr.host.protocol import Host
 
 # Files that determine the set-up's result. A change in any of them makes the set-up run again.
 LOCK_FILES = (
@@ -70,7 +70,6 @@ def list_setup_inputs(settings: Settings) -> list[str]:
 
 def list_named_files(command: str) -> list[str]:
     """Return every path in the project that a command may name: its words, Python modules and implied files."""
-    import itertools
 
     words = command.translate({ord(char): " " for char in _SHELL_PUNCTUATION}).split()
     names = {name for word in words for name in (word, *_IMPLIED_FILES.get(word, ()))}
@@ -182,8 +181,6 @@ def run_or_reuse_setup(
         can_reuse = record.transfer in ("worktree", "mirror")
         if can_reuse and _copy_cached_setup(host, common_dir, record.work_dir):
             return
-        from mngr.agents.workdir.private_variables import without_private_variables
-        from mngr.agents.workdir.setup_run import run_setup
 
         origin = find_origin()
         cached_dir = common_dir if origin.cache_name is None else f"{common_dir}-{origin.cache_name}"
@@ -221,7 +218,6 @@ def _compute_cache_key(host: Host, work_dir: str, command: str, names: list[str]
 
     The files belong to a branch. If they are too large, the key is new at each call, so that no result is reused.
     """
-    import hashlib
 
     digest = hashlib.sha256(command.encode())
     if host.is_local:
@@ -296,7 +292,6 @@ def _list_ignored_files(host: Host, work_dir: str, rows: set[str]) -> set[str]:
 
 def _cache_setup_files(host: Host, work_dir: str, cached_dir: str, new_rows: list[str]) -> None:
     """Cache the files that set-up created, if it changed no tracked file except metadata of setuptools and bytecode."""
-    import re
 
     names: list[str] = []
     for row in sorted(new_rows, key=lambda row: row[3:].rstrip("/").split("/")):  # A directory comes before its files.
@@ -372,7 +367,6 @@ def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
 
 def _replace_path(host: Host, work_dir: str, names: list[str], not_links: list[str], origin: bytes) -> None:
     """Replace the path `origin` by the work dir's path, in the copied files and in links."""
-    import re
 
     target = work_dir.encode("utf-8", "surrogateescape")
     # The path must not match as a prefix of another agent's work dir.
