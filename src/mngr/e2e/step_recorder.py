@@ -21,7 +21,7 @@ _MAX_CHANGED_FILES = 30  # Of one command.
 
 
 class FileState:
-    """What a snapshot knows about a file. `text` is None for a file that is large or no text."""
+    """One file in a snapshot. `text` is None if the file is large or does not contain text."""
 
     def __init__(self, mark: tuple[int, int, int], text: str | None) -> None:
         self.mark = mark  # Inode, size and time of the last change.

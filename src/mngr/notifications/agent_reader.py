@@ -38,7 +38,7 @@ _LIVE_STATES = ("STARTING", "RUNNING")
 
 
 class Reading(Struct):
-    """What one look at an agent found. `recheck_in` says when to look again, if the result is not final."""
+    """The result of reading one agent. `recheck_in` is the delay before the next reading, or None if this one is final."""
 
     cursor: Cursor | None
     changes: tuple[StateChange, ...] = ()
@@ -263,7 +263,7 @@ class _HostQueue:
         threading.Thread(target=self._run, daemon=True).start()
 
     def add(self, agent_id: str, seconds: float) -> None:
-        """Read an agent in so many seconds, or earlier."""
+        """Plan to read an agent after this many seconds. An earlier plan for the same agent stays."""
         with self._changed:
             at = time.monotonic() + seconds
             self._due[agent_id] = min(at, self._due.get(agent_id, at))

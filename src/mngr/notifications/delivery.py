@@ -19,6 +19,7 @@ from mngr.notifications.outbox import Delivery, Entry, Outbox
 
 _CLOSE_SECONDS = 2.0
 RETRY_DELAYS = (1.0, 5.0, 25.0, 120.0)  # seconds between the attempts
+MAX_ATTEMPTS = 1 + len(RETRY_DELAYS)
 
 
 def make_channel(name: str, settings: NotifySettings) -> Channel:
@@ -97,7 +98,7 @@ class ChannelWorker:
         result = try_channel(self._channel, notification)
         ok: bool | None = True
         if isinstance(result, MngrError):
-            is_final = (isinstance(result, DeliveryFailed) and result.is_final) or attempt > len(RETRY_DELAYS)
+            is_final = (isinstance(result, DeliveryFailed) and result.is_final) or attempt >= MAX_ATTEMPTS
             ok = False if is_final else None
             plan = "mngr gives up" if is_final else f"mngr tries again in {RETRY_DELAYS[attempt - 1]:g}s"
             self._report(f"{self.name}: {result.message}; {plan} ({notification.title}, {notification.id})")

@@ -6,7 +6,7 @@ from mngr.base import shell
 from mngr.base.model import AgentView, Struct
 from mngr.tmr.deliver.markdown import redact_line
 
-# What can happen. The filter of notifications compares the field `event` with these words.
+# The values of the field `event`. Users write these words in the filter of notifications.
 AGENT_EVENTS = ("permission", "question", "answer", "login", "parked", "failed", "done")
 RUN_EVENTS = ("ended", "alarm")
 TEST_EVENT = "test"

@@ -66,7 +66,7 @@ class Entry(Struct):
 
 
 class OutboxState(Struct):
-    """What the rows of the journal say."""
+    """The cursors and the entries that the journal contains."""
 
     first_started_at: str = ""
     cursors: Mapping[str, Cursor] = {}

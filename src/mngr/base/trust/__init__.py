@@ -1,4 +1,4 @@
-"""What mngr may obey, read and write in projects and work dirs that can come from a stranger or from an agent.
+"""Decides which settings and files of a project or work dir mngr uses. A stranger or an agent can have written them.
 
 Start with `project_trust.py`.
 """

@@ -1,4 +1,4 @@
 """The ways to reach a person, one module for each: desktop, web servers (ntfy, webhook) and commands.
 
-Start with `channel.py`, which says what a channel is.
+Start with `channel.py`, which defines the protocol of a channel.
 """

@@ -1,4 +1,4 @@
-"""What a channel is: it delivers one notification and says how, or raises an error."""
+"""The protocol that all channels implement, and the error for a failed delivery."""
 
 from __future__ import annotations
 

@@ -94,6 +94,8 @@ def _list_entries(cli: Cli, args: Args) -> int:
 
 def _format_results(entry: Entry) -> str:
     """Return each channel with its result."""
+    from mngr.notifications.delivery import MAX_ATTEMPTS
+
     parts = []
     for channel in entry.channels:
         delivery = entry.find_delivery(channel)
@@ -103,7 +105,7 @@ def _format_results(entry: Entry) -> str:
             parts.append(f"{channel}: sent")
         else:
             plan = "gave up" if delivery.ok is False else "will try again"
-            parts.append(f"{channel}: {plan} after {delivery.attempts} of 5 attempts: {delivery.details}")
+            parts.append(f"{channel}: {plan} after {delivery.attempts} of {MAX_ATTEMPTS} attempts: {delivery.details}")
     return ", ".join(parts)
 
 

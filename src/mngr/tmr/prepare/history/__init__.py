@@ -1,4 +1,4 @@
-"""What earlier runs left for later ones: their results, flaky tests and audits.
+"""Reads the results, flaky tests and audits of earlier runs, so that a new run can use them.
 
 Start with `earlier_results.py`.
 """
